@@ -1,0 +1,13 @@
+// Package gospml is single-positive multi-label learning in Go over libtorch.
+//
+// This root package only carries the C++ sources of the native libraries, so that `spml setup` can build
+// them from an installed module (the module cache is read-only and has no build step). The work is in the packages below:
+// torch (tensors), data (photos and labels), spml (methods), cmd/spml (the command).
+package gospml
+
+import "embed"
+
+// Sources holds CMakeLists.txt and every C and C++ file that the native libraries are built from.
+//
+//go:embed CMakeLists.txt torch/csrc data/csrc spml/csrc
+var Sources embed.FS

@@ -1,0 +1,92 @@
+package native
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/gospml/gospml"
+)
+
+// TorchVersion is the libtorch that this module is built and tested with.
+const TorchVersion = "2.11.0"
+
+// SetupCommand is what error sentences tell people to run.
+const SetupCommand = "go run github.com/gospml/gospml/cmd/spml setup"
+
+// ErrNotFound is wrapped by every error that says that a native library is absent.
+var ErrNotFound = errors.New("native library not found")
+
+// CacheDir is the per-user folder for libtorch and the built libraries: $GOSPML_CACHE, else the user's cache folder + /gospml.
+func CacheDir() (string, error) {
+	if d := os.Getenv("GOSPML_CACHE"); d != "" {
+		return filepath.Abs(d)
+	}
+	d, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache folder: %w; set GOSPML_CACHE", err)
+	}
+	return filepath.Join(d, "gospml"), nil
+}
+
+// BuildKey names the libraries built from exactly the embedded C++ sources for TorchVersion: 16 hex digits.
+var BuildKey = sync.OnceValue(func() string {
+	h := sha256.New()
+	fmt.Fprintln(h, TorchVersion)
+	_ = eachSource(gospml.Sources, func(path string, b []byte) error {
+		fmt.Fprintf(h, "%s %d\n", path, len(b))
+		h.Write(b)
+		return nil
+	})
+	return hex.EncodeToString(h.Sum(nil))[:16]
+})
+
+// LibDir is the folder that `spml setup` installs the built libraries into.
+func LibDir() (string, error) {
+	c, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(c, "lib", BuildKey()), nil
+}
+
+// FindLib returns the absolute path of one of our libraries, for instance "libgospml-cpu.so". Search order:
+// $GOSPML_LIB, the folder of the executable and its lib/, then LibDir.
+func FindLib(name string) (string, error) {
+	var dirs []string
+	if d := os.Getenv("GOSPML_LIB"); d != "" {
+		// An explicit folder is the only one looked at: a typing error must not fall back to another build.
+		dirs = []string{d}
+	} else {
+		if exe, err := os.Executable(); err == nil {
+			if exe, err = filepath.EvalSymlinks(exe); err == nil {
+				dirs = append(dirs, filepath.Dir(exe), filepath.Join(filepath.Dir(exe), "lib"))
+			}
+		}
+		d, err := LibDir()
+		if err != nil {
+			return "", err
+		}
+		dirs = append(dirs, d)
+	}
+	for _, d := range dirs {
+		p := filepath.Join(d, name)
+		if st, err := os.Stat(p); err == nil && !st.IsDir() {
+			return filepath.Abs(p)
+		}
+	}
+	return "", fmt.Errorf("%w: %s is not in %s; run `%s`", ErrNotFound, name, strings.Join(dirs, ", "), SetupCommand)
+}
+
+// FindTurboJPEG returns libturbojpeg.so.0: beside our libraries if it is there, else the bare name for the system's loader.
+func FindTurboJPEG() string {
+	if p, err := FindLib("libturbojpeg.so.0"); err == nil {
+		return p
+	}
+	return "libturbojpeg.so.0"
+}

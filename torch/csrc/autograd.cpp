@@ -1,0 +1,111 @@
+// Backward, gradients and the thread-local modes.
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <memory>
+
+#include "shim.h"
+
+namespace gs {
+namespace {
+
+std::vector<at::Tensor> list(const uint64_t* h, size_t n) {
+  std::vector<at::Tensor> v;
+  v.reserve(n);
+  for (size_t i = 0; i < n; i++) v.push_back(tensor_of(h[i]));
+  return v;
+}
+
+thread_local std::vector<std::unique_ptr<c10::InferenceMode>> inference;
+
+} // namespace
+
+gs_result backward(const uint64_t* roots, size_t n, const uint64_t* grads, const uint64_t* inputs, size_t ninputs, int retain, int create) {
+  return guarded([&](gs_result&) {
+    torch::autograd::backward(list(roots, n), grads ? list(grads, n) : std::vector<at::Tensor>{}, retain != 0, create != 0, list(inputs, ninputs));
+  });
+}
+
+gs_result grad(const uint64_t* outputs, size_t n, const uint64_t* inputs, size_t ninputs, const uint64_t* grad_outputs, int retain, int create, int allow_unused) {
+  return guarded([&](gs_result& r) {
+    auto g = torch::autograd::grad(list(outputs, n), list(inputs, ninputs), grad_outputs ? list(grad_outputs, n) : std::vector<at::Tensor>{}, retain != 0, create != 0, allow_unused != 0);
+    put_tensors(r, std::move(g));
+  });
+}
+
+gs_result get_grads(const uint64_t* h, size_t n) {
+  return guarded([&](gs_result& r) {
+    std::vector<at::Tensor> g;
+    g.reserve(n);
+    for (size_t i = 0; i < n; i++) g.push_back(tensor_of(h[i]).grad());
+    put_tensors(r, std::move(g));
+  });
+}
+
+gs_result set_grad(uint64_t h, uint64_t g) {
+  return guarded([&](gs_result&) {
+    const at::Tensor t = tensor_of(h), grad = tensor_of(g);
+    if (grad.defined()) {
+      TORCH_CHECK(grad.sizes() == t.sizes(), "assigned grad has shape ", grad.sizes(), ", the tensor has ", t.sizes());
+      TORCH_CHECK(grad.scalar_type() == t.scalar_type(), "assigned grad has dtype ", grad.scalar_type(), ", the tensor has ", t.scalar_type());
+      TORCH_CHECK(grad.device() == t.device(), "assigned grad is on ", grad.device(), ", the tensor on ", t.device());
+    }
+    t.mutable_grad() = grad;
+  });
+}
+
+gs_result zero_grads(const uint64_t* h, size_t n, int set_to_none) {
+  return guarded([&](gs_result&) {
+    for (size_t i = 0; i < n; i++) {
+      at::Tensor& g = tensor_of(h[i]).mutable_grad();
+      if (!g.defined()) continue;
+      if (set_to_none) {
+        g.reset();
+      } else {
+        if (g.grad_fn()) g = g.detach(); else g.requires_grad_(false);
+        g.zero_();
+      }
+    }
+  });
+}
+
+gs_result set_requires_grad(uint64_t h, int on) {
+  return guarded([&](gs_result&) {
+    const at::Tensor t = tensor_of(h);
+    TORCH_CHECK(t.is_leaf() || on, "requires_grad can be cleared on leaf tensors only; use Detach for a result");
+    t.requires_grad_(on != 0);
+  });
+}
+
+gs_result set_data(uint64_t h, uint64_t source) {
+  return guarded([&](gs_result&) { tensor_of(h).set_data(tensor_of(source)); });
+}
+
+int mode(int which) {
+  switch (which) {
+    case GS_MODE_GRAD: return c10::GradMode::is_enabled();
+    case GS_MODE_INFERENCE: return c10::InferenceMode::is_enabled();
+    default: return -1;
+  }
+}
+
+gs_result set_mode(int which, int on) {
+  return guarded([&](gs_result&) {
+    switch (which) {
+      case GS_MODE_GRAD: c10::GradMode::set_enabled(on != 0); break;
+      case GS_MODE_INFERENCE: // 1 enters, 0 leaves the innermost
+        if (on) {
+          inference.push_back(std::make_unique<c10::InferenceMode>());
+        } else {
+          if (inference.empty()) throw CallError("inference mode was not entered on this thread");
+          inference.pop_back();
+        }
+        break;
+      default: throw CallError("no such mode");
+    }
+  });
+}
+
+} // namespace gs

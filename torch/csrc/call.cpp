@@ -1,0 +1,327 @@
+// Operators: one generic call through the dispatcher with a boxed stack.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+#include <c10/util/irange.h>
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "shim.h"
+
+namespace gs {
+namespace {
+
+// What an argument's schema type asks for, decided once per operator.
+enum class Want : uint8_t {
+  Any,
+  Tensor,
+  Int,
+  Float,
+  Bool,
+  Scalar,
+  Ints,
+  Floats,
+  Bools,
+  Tensors,
+  OptTensors,
+  Str,
+  Device,
+  Generator,
+  Scalars,
+};
+
+struct Arg {
+  Want want = Want::Any;
+  bool optional = false;
+};
+
+struct Op {
+  c10::OperatorHandle handle;
+  std::vector<Arg> args;
+  std::vector<bool> drop; // per return: aliases a written argument
+};
+
+Want want_of(const c10::Type& t) {
+  switch (t.kind()) {
+    case c10::TypeKind::TensorType: return Want::Tensor;
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::SymIntType:
+    case c10::TypeKind::ScalarTypeType:
+    case c10::TypeKind::LayoutType:
+    case c10::TypeKind::MemoryFormatType: return Want::Int;
+    case c10::TypeKind::FloatType: return Want::Float;
+    case c10::TypeKind::BoolType: return Want::Bool;
+    case c10::TypeKind::NumberType: return Want::Scalar;
+    case c10::TypeKind::StringType: return Want::Str;
+    case c10::TypeKind::DeviceObjType: return Want::Device;
+    case c10::TypeKind::GeneratorType: return Want::Generator;
+    case c10::TypeKind::ListType: {
+      const auto& e = *t.castRaw<c10::ListType>()->getElementType();
+      switch (e.kind()) {
+        case c10::TypeKind::IntType:
+        case c10::TypeKind::SymIntType: return Want::Ints;
+        case c10::TypeKind::FloatType: return Want::Floats;
+        case c10::TypeKind::BoolType: return Want::Bools;
+        case c10::TypeKind::TensorType: return Want::Tensors;
+        case c10::TypeKind::OptionalType: return Want::OptTensors;
+        case c10::TypeKind::NumberType: return Want::Scalars;
+        default: return Want::Any;
+      }
+    }
+    default: return Want::Any;
+  }
+}
+
+std::mutex ops_mutex;
+std::unordered_map<std::string, std::unique_ptr<Op>> ops; // never shrinks: handles stay valid
+
+const char* tag_name(uint8_t tag) {
+  static const char* names[] = {"None", "Tensor", "int", "float", "bool", "str", "int[]", "float[]", "bool[]", "Tensor[]", "Device", "Generator", "default"};
+  tag &= 0x7f;
+  return tag < sizeof names / sizeof *names ? names[tag] : "?";
+}
+
+[[noreturn]] void mismatch(const Op& op, size_t i, uint8_t tag) {
+  const auto& a = op.handle.schema().arguments()[i];
+  throw CallError("argument " + std::to_string(i + 1) + " (" + a.name() + ") wants " + a.type()->annotation_str() + ", got " + tag_name(tag));
+}
+
+struct List {
+  const uint64_t* p;
+  size_t n;
+};
+
+List list_of(const gs_frame* f, const uint64_t* far, size_t i) {
+  const uint64_t off = f->w[i] & 0xffffffffu, n = f->w[i] >> 32;
+  return {((f->tag[i] & GS_FAR) ? far : f->data) + off, n};
+}
+
+double as_double(uint64_t w) {
+  double d;
+  memcpy(&d, &w, sizeof d);
+  return d;
+}
+
+c10::IValue value_of(const Op& op, size_t i, const gs_frame* f, const uint64_t* far) {
+  const uint8_t tag = f->tag[i] & 0x7f;
+  const uint64_t w = f->w[i];
+  const Arg& a = op.args[i];
+  switch (tag) {
+    case GS_NONE:
+      if (!a.optional && a.want != Want::Any) {
+        if (a.want == Want::Tensor) throw CallError("argument " + std::to_string(i + 1) + " (" + op.handle.schema().arguments()[i].name() + ") is a nil tensor");
+        mismatch(op, i, tag);
+      }
+      return c10::IValue();
+    case GS_TENSOR:
+      if (a.want != Want::Tensor && a.want != Want::Any) mismatch(op, i, tag);
+      return c10::IValue(tensor_of(w));
+    case GS_INT:
+      switch (a.want) {
+        case Want::Int:
+        case Want::Scalar:
+        case Want::Any: return c10::IValue(static_cast<int64_t>(w));
+        case Want::Float: return c10::IValue(static_cast<double>(static_cast<int64_t>(w)));
+        case Want::Ints: return c10::IValue(std::vector<int64_t>{static_cast<int64_t>(w)});
+        default: mismatch(op, i, tag);
+      }
+    case GS_DOUBLE:
+      switch (a.want) {
+        case Want::Float:
+        case Want::Scalar:
+        case Want::Any: return c10::IValue(as_double(w));
+        default: mismatch(op, i, tag);
+      }
+    case GS_BOOL:
+      switch (a.want) {
+        case Want::Bool:
+        case Want::Scalar:
+        case Want::Any: return c10::IValue(w != 0);
+        default: mismatch(op, i, tag);
+      }
+    case GS_STR: {
+      const List l = list_of(f, far, i);
+      if (a.want != Want::Str && a.want != Want::Any) mismatch(op, i, tag);
+      return c10::IValue(std::string(reinterpret_cast<const char*>(l.p), l.n));
+    }
+    case GS_INTS: {
+      const List l = list_of(f, far, i);
+      if (a.want != Want::Ints && a.want != Want::Any && !(l.n == 0 && (a.want == Want::Tensors || a.want == Want::OptTensors))) mismatch(op, i, tag);
+      return c10::IValue(c10::IntArrayRef(reinterpret_cast<const int64_t*>(l.p), l.n));
+    }
+    case GS_DOUBLES: {
+      const List l = list_of(f, far, i);
+      if (a.want == Want::Scalars) {
+        c10::List<at::Scalar> v;
+        for (size_t k = 0; k < l.n; k++) v.push_back(at::Scalar(as_double(l.p[k])));
+        return c10::IValue(std::move(v));
+      }
+      if (a.want != Want::Floats && a.want != Want::Any) mismatch(op, i, tag);
+      std::vector<double> v(l.n);
+      if (l.n) memcpy(v.data(), l.p, l.n * sizeof(double));
+      return c10::IValue(std::move(v));
+    }
+    case GS_BOOLS: {
+      const List l = list_of(f, far, i);
+      if (a.want != Want::Bools && a.want != Want::Any) mismatch(op, i, tag);
+      c10::List<bool> v;
+      v.reserve(l.n);
+      for (size_t k = 0; k < l.n; k++) v.push_back(l.p[k] != 0);
+      return c10::IValue(std::move(v));
+    }
+    case GS_TENSORS: {
+      const List l = list_of(f, far, i);
+      if (a.want == Want::OptTensors) {
+        c10::List<std::optional<at::Tensor>> v;
+        v.reserve(l.n);
+        for (size_t k = 0; k < l.n; k++) v.push_back(l.p[k] ? std::optional<at::Tensor>(tensor_of(l.p[k])) : std::nullopt);
+        return c10::IValue(std::move(v));
+      }
+      if (a.want != Want::Tensors && a.want != Want::Any) mismatch(op, i, tag);
+      c10::List<at::Tensor> v;
+      v.reserve(l.n);
+      for (size_t k = 0; k < l.n; k++) {
+        if (!l.p[k]) throw CallError("argument " + std::to_string(i + 1) + ": element " + std::to_string(k) + " of the list is a nil tensor");
+        v.push_back(tensor_of(l.p[k]));
+      }
+      return c10::IValue(std::move(v));
+    }
+    case GS_DEVICE: {
+      if (a.want != Want::Device && a.want != Want::Any) mismatch(op, i, tag);
+      const int index = static_cast<int>(w & 0xff);
+      return c10::IValue(c10::Device(static_cast<c10::DeviceType>(w >> 8), static_cast<c10::DeviceIndex>(index == 255 ? -1 : index)));
+    }
+    case GS_GENERATOR:
+      if (a.want != Want::Generator && a.want != Want::Any) mismatch(op, i, tag);
+      return c10::IValue(generator_of(w));
+    default: break;
+  }
+  const auto& arg = op.handle.schema().arguments()[i];
+  if (!arg.default_value()) throw CallError("argument " + std::to_string(i + 1) + " (" + arg.name() + ": " + arg.type()->annotation_str() + ") is missing");
+  return *arg.default_value();
+}
+
+void take(gs_result& r, c10::IValue&& v) {
+  if (v.isTensor()) {
+    put(r, GS_TENSOR, give(std::move(v).toTensor(), r));
+  } else if (v.isTensorList()) {
+    put_tensors(r, v.toTensorVector());
+  } else if (v.isInt()) {
+    put(r, GS_INT, static_cast<uint64_t>(v.toInt()));
+  } else if (v.isDouble()) {
+    const double d = v.toDouble();
+    uint64_t w;
+    memcpy(&w, &d, sizeof w);
+    put(r, GS_DOUBLE, w);
+  } else if (v.isBool()) {
+    put(r, GS_BOOL, v.toBool());
+  } else if (v.isNone()) {
+    put(r, GS_NONE, 0);
+  } else if (v.isString()) {
+    put(r, GS_STR, reinterpret_cast<uint64_t>(text_block(v.toStringRef())));
+  } else if (v.isSymInt()) {
+    put(r, GS_INT, static_cast<uint64_t>(v.toSymInt().expect_int()));
+  } else {
+    throw CallError("a result of type " + v.tagKind() + " cannot cross to Go");
+  }
+}
+
+// The reused stack: most calls are not re-entrant, and a vector per call would cost an allocation.
+struct StackLease {
+  torch::jit::Stack own;
+  torch::jit::Stack* s;
+  bool leased;
+  static thread_local torch::jit::Stack shared;
+  static thread_local bool busy;
+  StackLease() : s(&own), leased(!busy) {
+    if (leased) {
+      busy = true;
+      s = &shared;
+    }
+  }
+  ~StackLease() {
+    if (leased) {
+      shared.clear();
+      busy = false;
+    }
+  }
+};
+thread_local torch::jit::Stack StackLease::shared;
+thread_local bool StackLease::busy = false;
+
+} // namespace
+
+gs_result op(const char* name, const char* overload) {
+  return guarded([&](gs_result& r) {
+    const std::string key = std::string(name) + "." + overload;
+    std::lock_guard<std::mutex> lock(ops_mutex);
+    auto it = ops.find(key);
+    if (it == ops.end()) {
+      auto h = c10::Dispatcher::singleton().findSchema({name, overload});
+      if (!h) throw CallError("no operator " + std::string(name) + (*overload ? "." + std::string(overload) : ""));
+      auto o = std::make_unique<Op>(Op{*h, {}, {}});
+      for (const auto& a : h->schema().arguments()) {
+        Arg x;
+        const c10::Type* t = a.real_type().get();
+        if (t->kind() == c10::TypeKind::OptionalType) {
+          x.optional = true;
+          x.want = want_of(*t->castRaw<c10::OptionalType>()->getElementType());
+        } else {
+          x.want = want_of(*t);
+        }
+        o->args.push_back(x);
+      }
+      for (const auto& ret : h->schema().returns()) o->drop.push_back(ret.alias_info() && ret.alias_info()->isWrite());
+      it = ops.emplace(key, std::move(o)).first;
+    }
+    put(r, GS_INT, reinterpret_cast<uint64_t>(it->second.get()));
+  });
+}
+
+gs_result call(uint64_t id, const gs_frame* f, const uint64_t* far) {
+  return guarded([&](gs_result& r) {
+    const Op& op = *reinterpret_cast<const Op*>(id);
+    const size_t n = op.args.size();
+    if (f->n > n) throw CallError("takes " + std::to_string(n) + " arguments, got " + std::to_string(f->n));
+    StackLease lease;
+    auto& s = *lease.s;
+    for (size_t i = 0; i < f->n; i++) s.push_back(value_of(op, i, f, far));
+    for (size_t i = f->n; i < n; i++) {
+      const auto& arg = op.handle.schema().arguments()[i];
+      if (!arg.default_value()) throw CallError("argument " + std::to_string(i + 1) + " (" + arg.name() + ": " + arg.type()->annotation_str() + ") is missing");
+      s.push_back(*arg.default_value());
+    }
+    op.handle.callBoxed(s);
+    const size_t outs = op.drop.size();
+    if (s.size() < outs) throw CallError("the operator returned fewer values than its schema says");
+    try {
+      for (size_t i = 0; i < outs; i++)
+        if (!op.drop[i]) take(r, std::move(s[s.size() - outs + i]));
+    } catch (...) { // give back what was already handed out
+      for (int i = 0; i < r.n; i++)
+        if (r.tag[i] == GS_TENSOR && r.w[i]) release(&r.w[i], 1);
+      throw;
+    }
+  });
+}
+
+gs_result schema(uint64_t id) {
+  return guarded([&](gs_result& r) {
+    const Op& op = *reinterpret_cast<const Op*>(id);
+    std::string s = c10::toString(op.handle.schema());
+    put(r, GS_STR, reinterpret_cast<uint64_t>(text_block(s)));
+  });
+}
+
+gs_result overloads(const char* name) {
+  return guarded([&](gs_result& r) {
+    std::string s;
+    for (const auto& n : c10::Dispatcher::singleton().getAllOpNames())
+      if (n.name == name) s += n.overload_name + "\n";
+    put(r, GS_STR, reinterpret_cast<uint64_t>(text_block(s)));
+  });
+}
+
+} // namespace gs

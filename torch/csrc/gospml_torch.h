@@ -1,0 +1,168 @@
+/* The C ABI between Go and libtorch: one exported function, gospml_torch_api, returns a table of functions.
+ *
+ * Rules of every entry: no C++ exception leaves it; the error comes back by value in the same call; handles are plain
+ * integers that own one reference of a tensor; no entry calls back into Go.
+ * The table only grows at its end; GOSPML_TORCH_ABI changes when an existing entry or struct changes. */
+#ifndef GOSPML_TORCH_H
+#define GOSPML_TORCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GOSPML_TORCH_ABI 1
+
+typedef uint64_t gs_tensor; /* TensorImpl*, one owned reference; 0 = undefined tensor */
+
+/* Kinds of an error; 0 is success. */
+enum {
+  GS_OK = 0,
+  GS_ERR_RUNTIME = 1,
+  GS_ERR_INDEX = 2,
+  GS_ERR_VALUE = 3,
+  GS_ERR_TYPE = 4,
+  GS_ERR_NOT_IMPLEMENTED = 5,
+  GS_ERR_OUT_OF_MEMORY = 6,
+  GS_ERR_LINALG = 7,
+  GS_ERR_INTERNAL = 8,
+  GS_ERR_CALL = 9 /* the call does not fit the operator's schema */
+};
+
+/* Tags of arguments and results. */
+enum {
+  GS_NONE = 0,
+  GS_TENSOR = 1,
+  GS_INT = 2,
+  GS_DOUBLE = 3,
+  GS_BOOL = 4,
+  GS_STR = 5,     /* bytes in the list area */
+  GS_INTS = 6,
+  GS_DOUBLES = 7, /* bits of float64 */
+  GS_BOOLS = 8,
+  GS_TENSORS = 9, /* handles; 0 = None where the schema has Tensor?[] */
+  GS_DEVICE = 10, /* type << 8 | (index & 0xff), index 255 = none */
+  GS_GENERATOR = 11,
+  GS_DEFAULT = 12, /* take the schema's default */
+  GS_FAR = 0x80    /* flag: the list lies in `far`, not in the frame */
+};
+
+#define GS_MAX_ARGS 20
+#define GS_INLINE 40
+#define GS_MAX_RESULTS 6
+#define GS_MAX_DIMS 16
+
+/* Arguments of one call. It holds no pointers, so it lives on the Go stack. A list's word is offset | length << 32. */
+typedef struct {
+  uint32_t n;
+  uint32_t used; /* words of `data` in use */
+  uint8_t tag[GS_MAX_ARGS];
+  uint64_t w[GS_MAX_ARGS];
+  uint64_t data[GS_INLINE];
+} gs_frame;
+
+/* Result of any call. Results that alias a written argument (in-place, out=) are dropped: the caller has them. */
+typedef struct {
+  int32_t kind;
+  int32_t n;
+  uint8_t tag[8];
+  uint64_t w[GS_MAX_RESULTS]; /* GS_TENSORS: pointer to a block of uint64: length, handles; free with free_block */
+  uint64_t bytes;             /* bytes of storage that did not exist before this call */
+  uint32_t scope;             /* scope that owns the new handles, 0 = the caller owns them */
+  uint32_t reserved;
+  char *msg; /* error text; free with free_block */
+} gs_result;
+
+typedef struct {
+  int32_t dtype;
+  int32_t device; /* as GS_DEVICE */
+  int32_t ndim;
+  uint32_t flags; /* GS_F_* */
+  int64_t numel;
+  int64_t itemsize;
+  uint64_t data; /* address of the first element, 0 where there is no plain storage */
+  int64_t storage_bytes;
+  int64_t version; /* in-place version counter, -1 in inference mode */
+  int64_t sizes[GS_MAX_DIMS];
+  int64_t strides[GS_MAX_DIMS];
+} gs_desc;
+
+enum {
+  GS_F_REQUIRES_GRAD = 1,
+  GS_F_CONTIGUOUS = 2,
+  GS_F_LEAF = 4,
+  GS_F_CHANNELS_LAST = 8,
+  GS_F_INFERENCE = 16,
+  GS_F_VIEW = 32
+};
+
+/* Thread-local modes. */
+enum { GS_MODE_GRAD = 0, GS_MODE_INFERENCE = 1 };
+
+typedef struct {
+  uint32_t abi;
+  uint32_t size; /* sizeof(gs_api) of the library */
+  const char *torch_version; /* compiled against */
+
+  /* Operators. */
+  gs_result (*op)(const char *name, const char *overload); /* w[0] = operator, cached for ever */
+  gs_result (*call)(uint64_t op, const gs_frame *f, const uint64_t *far);
+  gs_result (*schema)(uint64_t op);                         /* w[0] = block with the text (GS_STR: length, bytes) */
+  gs_result (*overloads)(const char *name);                 /* the same: names, one a line */
+
+  /* Handles. */
+  void (*free_block)(void *p);
+  uint64_t (*release)(const uint64_t *h, size_t n); /* returns bytes of storage that went with them */
+  gs_result (*retain)(uint64_t h);                  /* another handle of the same tensor, owned by the current scope */
+  gs_result (*describe)(uint64_t h, gs_desc *out);
+  int64_t (*live)(void);
+
+  /* Scopes: thread-local, nested. */
+  void (*scope_begin)(uint32_t id);
+  uint64_t (*scope_end)(void);            /* frees what the innermost scope holds; bytes as release */
+  int64_t (*scope_keep)(uint64_t h);      /* move to the next outer scope; returns its id, 0 = none, -1 = not in the innermost */
+  int32_t (*scope_drop)(uint64_t h);      /* take out of any scope of this thread and free; 0 = was in none */
+
+  /* Autograd. Lists as (pointer, length). */
+  gs_result (*backward)(const uint64_t *roots, size_t n, const uint64_t *grads, const uint64_t *inputs, size_t ninputs,
+                        int retain, int create);
+  gs_result (*grad)(const uint64_t *outputs, size_t n, const uint64_t *inputs, size_t ninputs, const uint64_t *grad_outputs,
+                    int retain, int create, int allow_unused);
+  gs_result (*get_grads)(const uint64_t *h, size_t n); /* GS_TENSORS, 0 where there is none */
+  gs_result (*set_grad)(uint64_t h, uint64_t grad);    /* grad 0 clears */
+  gs_result (*zero_grads)(const uint64_t *h, size_t n, int set_to_none);
+  gs_result (*set_requires_grad)(uint64_t h, int on);
+  gs_result (*set_data)(uint64_t h, uint64_t source);  /* x.data = source */
+  int (*mode)(int which);
+  gs_result (*set_mode)(int which, int on);
+
+  /* Random numbers; generator 0 = the default CPU generator. */
+  gs_result (*manual_seed)(uint64_t seed);
+  gs_result (*generator)(uint64_t seed);            /* w[0] = new CPU generator */
+  void (*generator_free)(uint64_t g);
+  gs_result (*generator_seed)(uint64_t g, uint64_t seed);
+  gs_result (*generator_state)(uint64_t g);         /* tensor uint8 */
+  gs_result (*generator_set_state)(uint64_t g, uint64_t state);
+
+  /* Process. */
+  gs_result (*set_num_threads)(int n);      /* intra-op threads of the process */
+  gs_result (*set_thread_threads)(int n);   /* of this OS thread only */
+  int (*num_threads)(void);
+  int (*parallel_threads)(void);            /* distinct threads that a parallel_for of 64 chunks really used */
+  int64_t (*heap_in_use)(void);             /* bytes that malloc has handed out (mallinfo2) */
+  const char *(*cpu_capability)(void);
+  gs_result (*config)(void);                /* block with libtorch's build description */
+  gs_result (*load_ops)(const char *path);  /* dlopen of an operator library, RTLD_GLOBAL */
+} gs_api;
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+const gs_api *gospml_torch_api(uint32_t abi);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

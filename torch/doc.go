@@ -1,0 +1,34 @@
+// Package torch is a Go binding over libtorch: tensors, automatic differentiation, modes, scopes, random numbers.
+//
+// # Tensors
+//
+// A *Tensor is a handle on a libtorch tensor. Methods carry PyTorch's names in CamelCase; a trailing underscore marks
+// an in-place operation as in PyTorch (Add_). Dimensions are int and may be negative. Results are new tensors that may
+// share storage with their operand (views), exactly as in PyTorch. Call reaches any registered operator by name.
+//
+// # Ownership
+//
+// A tensor made inside Scope is freed when the scope ends, unless the scope's Keep moved it out; using it afterwards is
+// an error that says so. A tensor made outside any scope is freed by Free, or by the garbage collector some time after
+// it became unreachable; the collector is started by the bytes that tensors hold, so a loop without scopes stays bounded, only
+// slower. Live counts the handles.
+//
+// # Threads
+//
+// libtorch keeps modes, scopes and its worker threads per OS thread. Scope, NoGrad, Inference and Do therefore lock the
+// goroutine to its thread while they run; goroutines started inside inherit nothing. Operations may be called from any
+// goroutine; at most one per core runs at a time. For long work use Do, for servers a Pool. A tensor may be read by many
+// goroutines at once; writing it (in-place operations, backward into its gradient) while another uses it is a race, as it is in
+// PyTorch. The default random generator serves all goroutines in an order that nobody controls: for repeatable numbers use it from one goroutine.
+//
+// # Errors
+//
+// Tensor maths panics with *Error, which holds the operator, the shapes and a kind (errors.Is with ErrShape's siblings
+// below); Try turns that into an error. Everything else that can fail returns an error. When libtorch is absent the error is one
+// sentence that names the command to run.
+//
+// # Caveats
+//
+// An operation that is running cannot be cancelled. Only the CPU library is built so far; a tensor on another device is
+// refused with a sentence. Linux x86-64 only.
+package torch

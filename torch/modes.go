@@ -1,0 +1,68 @@
+package torch
+
+import (
+	"runtime"
+
+	"github.com/gospml/gospml/torch/internal/abi"
+)
+
+// NoGrad runs f with gradient recording off, on a locked OS thread; other goroutines are not affected, those that f
+// starts included. The mode before is restored, also when f panics.
+func NoGrad(f func()) { withGrad(false, f) }
+
+// EnableGrad runs f with gradient recording on, for use inside NoGrad.
+func EnableGrad(f func()) { withGrad(true, f) }
+
+func withGrad(on bool, f func()) {
+	mustLoad()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before := abi.Mode(abi.ModeGrad)
+	if before != on {
+		abi.SetMode(abi.ModeGrad, on)
+		defer abi.SetMode(abi.ModeGrad, before)
+	}
+	f()
+}
+
+// GradEnabled says whether autograd records on the calling OS thread.
+func GradEnabled() bool {
+	mustLoad()
+	return abi.Mode(abi.ModeGrad)
+}
+
+// Inference runs f in PyTorch's inference mode: no recording, no version counters. Its results can never take part in
+// autograd.
+func Inference(f func()) {
+	mustLoad()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	r := abi.SetMode(abi.ModeInference, true)
+	check("inference_mode", &r)
+	defer abi.SetMode(abi.ModeInference, false)
+	f()
+}
+
+// Do runs a whole loop on one OS thread, so that libtorch sets up its worker threads and caches once.
+func Do(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return f()
+}
+
+// SetNumThreads sets how many threads one operation may use, for the process. Call it before the first operation.
+func SetNumThreads(n int) error {
+	if err := Available(); err != nil {
+		return err
+	}
+	if r := abi.SetNumThreads(n); r.Kind != abi.OK {
+		return &Error{Kind: Kind(r.Kind), Op: "set_num_threads", Msg: r.Message()}
+	}
+	return nil
+}
+
+// NumThreads is how many threads one operation uses on the calling OS thread.
+func NumThreads() int {
+	mustLoad()
+	return abi.NumThreads()
+}

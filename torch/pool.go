@@ -1,0 +1,100 @@
+package torch
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+
+	"github.com/gospml/gospml/torch/internal/abi"
+)
+
+// ErrPoolClosed is returned by Run after Close.
+var ErrPoolClosed = errors.New("torch: the pool is closed")
+
+// Pool is a fixed set of OS threads for inference from many goroutines: each worker runs one job at a time with one
+// intra-op thread, so that n workers use n cores and no more memory than n sets of caches.
+type Pool struct {
+	jobs chan poolJob
+	quit chan struct{}
+	once sync.Once
+	done sync.WaitGroup
+}
+
+type poolJob struct {
+	f      func() error
+	answer chan poolAnswer
+}
+
+type poolAnswer struct {
+	err   error
+	panic any
+}
+
+// NewPool starts n workers; n < 1 means one per core.
+func NewPool(n int) (*Pool, error) {
+	if err := Available(); err != nil {
+		return nil, err
+	}
+	if n < 1 {
+		n = runtime.NumCPU()
+	}
+	p := &Pool{jobs: make(chan poolJob), quit: make(chan struct{})}
+	p.done.Add(n)
+	for range n {
+		go p.work()
+	}
+	return p, nil
+}
+
+func (p *Pool) work() {
+	defer p.done.Done()
+	runtime.LockOSThread() // never unlocked: the thread, whose settings differ, ends with the goroutine
+	abi.SetThreadThreads(1)
+	for {
+		select {
+		case <-p.quit:
+			return
+		case j := <-p.jobs:
+			j.answer <- runJob(j.f)
+		}
+	}
+}
+
+func runJob(f func() error) (a poolAnswer) {
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case *Error:
+			a.err = e
+		default:
+			a.panic = e
+		}
+	}()
+	a.err = f()
+	return a
+}
+
+// Run hands f to a worker and waits for it. A *Error panic of tensor maths comes back as the error; any other panic
+// continues in the caller. When ctx ends before a worker took the job, its error is returned; a job that runs is waited for.
+func (p *Pool) Run(ctx context.Context, f func() error) error {
+	j := poolJob{f, make(chan poolAnswer, 1)}
+	select {
+	case <-p.quit:
+		return ErrPoolClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	case p.jobs <- j:
+	}
+	a := <-j.answer
+	if a.panic != nil {
+		panic(a.panic)
+	}
+	return a.err
+}
+
+// Close stops the workers after their current jobs and waits for them.
+func (p *Pool) Close() {
+	p.once.Do(func() { close(p.quit) })
+	p.done.Wait()
+}

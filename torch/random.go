@@ -1,0 +1,70 @@
+package torch
+
+import (
+	"runtime"
+
+	"github.com/gospml/gospml/torch/internal/abi"
+)
+
+// ManualSeed seeds the default generators of all devices, as torch.manual_seed: the same seed gives Python's numbers.
+func ManualSeed(seed int64) {
+	mustLoad()
+	r := abi.ManualSeed(uint64(seed))
+	check("manual_seed", &r)
+}
+
+// Generator is a CPU random number generator of its own (PyTorch's mt19937). Draws from one generator are serialised by
+// libtorch; for a repeatable order use it from one goroutine.
+type Generator struct {
+	h uint64
+	_ [2]uint64 // a pointer-free object under 16 bytes cannot have a cleanup
+}
+
+// NewGenerator makes a generator with this seed.
+func NewGenerator(seed int64) *Generator {
+	mustLoad()
+	r := abi.NewGenerator(uint64(seed))
+	check("generator", &r)
+	g := &Generator{h: r.W[0]}
+	// Giving a generator back frees a few kilobytes and takes no lock that Go code may hold.
+	runtime.AddCleanup(g, abi.FreeGenerator, g.h)
+	return g
+}
+
+// Seed restarts the generator.
+func (g *Generator) Seed(seed int64) {
+	r := abi.SeedGenerator(g.h, uint64(seed))
+	check("manual_seed", &r)
+	runtime.KeepAlive(g)
+}
+
+// State returns the generator's state, a uint8 tensor that Python's Generator.set_state takes too.
+func (g *Generator) State() *Tensor {
+	r := abi.GeneratorState(g.h)
+	check("get_state", &r)
+	runtime.KeepAlive(g)
+	return own(r.W[0], r.Scope)
+}
+
+// SetState restores a state.
+func (g *Generator) SetState(state *Tensor) {
+	r := abi.SetGeneratorState(g.h, state.handle("set_state"))
+	check("set_state", &r, state)
+	runtime.KeepAlive(g)
+	runtime.KeepAlive(state)
+}
+
+// RNGState is the state of the default CPU generator, as torch.get_rng_state.
+func RNGState() *Tensor {
+	mustLoad()
+	r := abi.GeneratorState(0)
+	check("get_rng_state", &r)
+	return own(r.W[0], r.Scope)
+}
+
+// SetRNGState restores the default CPU generator, as torch.set_rng_state.
+func SetRNGState(state *Tensor) {
+	r := abi.SetGeneratorState(0, state.handle("set_rng_state"))
+	check("set_rng_state", &r, state)
+	runtime.KeepAlive(state)
+}

@@ -1,0 +1,68 @@
+package torch
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/gospml/gospml/torch/internal/abi"
+)
+
+// scopeSlots holds the ids of the scopes that are open: an id lives in the slot of its remainder.
+var (
+	scopeSlots [4096]atomic.Uint32
+	lastScope  atomic.Uint32
+)
+
+func scopeAlive(id uint32) bool { return scopeSlots[id%uint32(len(scopeSlots))].Load() == id }
+
+func openScope() uint32 {
+	for {
+		id := lastScope.Add(1)
+		if id != 0 && scopeSlots[id%uint32(len(scopeSlots))].CompareAndSwap(0, id) {
+			return id
+		}
+		if id%uint32(len(scopeSlots)) == 0 {
+			runtime.Gosched() // all slots taken: other scopes must end first
+		}
+	}
+}
+
+// Arena is an open Scope.
+type Arena struct{ id uint32 }
+
+// Keep moves tensors of this scope to the scope around it, or, where there is none, to the garbage collector's care.
+// Tensors that do not belong to this scope stay where they are. It returns its first argument.
+func (s *Arena) Keep(ts ...*Tensor) *Tensor {
+	for _, t := range ts {
+		if t == nil || t.h == 0 || t.scope != s.id {
+			continue
+		}
+		switch outer := abi.ScopeKeep(t.h); {
+		case outer == 0:
+			t.scope = 0
+			t.cleanup = runtime.AddCleanup(t, enqueue, t.h)
+		case outer > 0:
+			t.scope = uint32(outer)
+		}
+	}
+	if len(ts) == 0 {
+		return nil
+	}
+	return ts[0]
+}
+
+// Scope runs f on a locked OS thread and frees every tensor that operations made on it, except those that Keep moved
+// out. Scopes nest. Goroutines that f starts are outside the scope. Parameters, gradients and optimizer state that were made
+// before are untouched.
+func Scope(f func(s *Arena)) {
+	mustLoad()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	id := openScope()
+	abi.ScopeBegin(id)
+	defer func() {
+		scopeSlots[id%uint32(len(scopeSlots))].Store(0)
+		abi.ScopeEnd()
+	}()
+	f(&Arena{id})
+}
