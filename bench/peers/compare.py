@@ -1,0 +1,174 @@
+"""Our side and PyTorch, Pillow and torchvision, alternating. Run through `make bench-peers`.
+
+Usage: compare.py SIDE DATA OUT.csv [--only a,b] [--rounds 30] [--seconds 0.15]
+SIDE is the Go program of bench/side, DATA the data root with data/. One thread on both sides."""
+import argparse, csv, glob, os, random, statistics, subprocess, sys, time
+
+p = argparse.ArgumentParser()
+p.add_argument("side")
+p.add_argument("data")
+p.add_argument("out")
+p.add_argument("--only", default="", help="comma-separated substrings of case names")
+p.add_argument("--rounds", type=int, default=30)
+p.add_argument("--seconds", type=float, default=0.15, help="length of one sample")
+a = p.parse_args()
+for v in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[v] = "1"
+os.environ["GOMAXPROCS"] = "2"  # one for the work, one for the collector
+
+import torch  # noqa: E402  (threads are pinned before)
+
+torch.set_num_threads(1)
+photos = sorted(glob.glob(os.path.join(a.data, "data/coco/**/*.jpg"), recursive=True) +
+                glob.glob(os.path.join(a.data, "data/VOCdevkit/VOC2012/JPEGImages/*.jpg")))
+weights = os.path.join(a.data, "data/weights/mobilenet_v2.safetensors")
+sample = os.path.join(a.data, "data/weights/samples/hot_dog.jpg")
+
+
+class Side:
+    """The Go process: one line `case iterations` in, seconds per call out."""
+
+    def __init__(self):
+        self.p = subprocess.Popen([a.side, "serve", a.data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __call__(self, case, n):
+        self.p.stdin.write(f"{case} {n}\n")
+        self.p.stdin.flush()
+        line = self.p.stdout.readline()
+        if not line:
+            sys.exit(f"{a.side} ended in case {case}")
+        return float(line)
+
+
+def mlp(make):
+    torch.manual_seed(0)
+    L = torch.nn.Linear
+    m = torch.nn.Sequential(L(784, 128), torch.nn.ReLU(), L(128, 128), torch.nn.ReLU(), L(128, 10))
+    x, t = torch.randn(64, 784), torch.randint(0, 10, (64,))
+    opt, loss = make(m.parameters()), torch.nn.CrossEntropyLoss()
+
+    def step():
+        opt.zero_grad()
+        loss(m(x), t).backward()
+        opt.step()
+    return step
+
+
+def pipeline():
+    import io
+    import torchvision
+    from PIL import Image
+    tx = torchvision.transforms.Compose([torchvision.transforms.Resize((448, 448)), torchvision.transforms.ToTensor(),
+                                         torchvision.transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
+    raw = [open(f, "rb").read() for f in photos[:64]]
+    at = [0]
+
+    def one():
+        tx(Image.open(io.BytesIO(raw[at[0] % len(raw)])).convert("RGB"))
+        at[0] += 1
+    return one
+
+
+x1, y1 = torch.ones(1), torch.ones(1)
+# case: (what, our case, the peer's function, target ratio peer/ours)
+cases = {
+    "add1": ("1-element add, PyTorch eager", "add1", lambda: lambda: torch.add(x1, y1), 1 / 0.9),
+    "mlp_sgd": ("MLP 784-128-128-10 step, batch 64, SGD", "mlp_sgd", lambda: mlp(lambda q: torch.optim.SGD(q, lr=0.01)), 1.3),
+    "mlp_adamw_fused": ("the same with AdamW, PyTorch fused=True", "mlp_adamw", lambda: mlp(lambda q: torch.optim.AdamW(q, lr=1e-3, fused=True)), 1.35),
+    "mlp_adamw_default": ("the same with AdamW, PyTorch default", "mlp_adamw", lambda: mlp(lambda q: torch.optim.AdamW(q, lr=1e-3)), 1.9),
+    "jpeg448": ("JPEG to 448x448 normalised, Pillow + torchvision", "jpeg448", pipeline, 2.0),
+}
+
+FIRST = r'''
+import torch, torchvision
+torch.set_num_threads(1)
+from safetensors.torch import load_file
+from PIL import Image
+m = torchvision.models.mobilenet_v2()
+m.load_state_dict(load_file(%(w)r), strict=False)
+m.eval()
+tx = torchvision.transforms.Compose([torchvision.transforms.Resize((224, 224)), torchvision.transforms.ToTensor(),
+    torchvision.transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
+with torch.no_grad():
+    print(int(m(tx(Image.open(%(img)r).convert("RGB"))[None]).argmax()))
+''' % dict(w=weights, img=sample)
+
+
+def spawn(cmd):
+    t = time.perf_counter()
+    q = subprocess.Popen(cmd, stdout=subprocess.PIPE)
+    out = q.stdout.read().decode().strip()
+    _, status, use = os.wait4(q.pid, 0)
+    if status != 0:
+        sys.exit(f"{cmd[0]} failed")
+    return time.perf_counter() - t, use.ru_maxrss / 1024, out
+
+
+def interval(ratios):
+    """95 % bootstrap interval of the median of paired ratios."""
+    r = random.Random(0)
+    ms = sorted(statistics.median(r.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return ms[50], ms[1949]
+
+
+rows = []
+
+
+def report(case, what, ours, peer, target, unit, scale):
+    ratios = [q / o for o, q in zip(ours, peer)]
+    lo, hi = interval(ratios)
+    m = statistics.median(ratios)
+    met = "yes" if hi >= target else "no"
+    rows.append([case, what, unit, f"{min(ours)*scale:.4g}", f"{statistics.median(ours)*scale:.4g}", f"{min(peer)*scale:.4g}",
+                 f"{statistics.median(peer)*scale:.4g}", f"{m:.3f}", f"{lo:.3f}", f"{hi:.3f}", f"{target:.3g}", met, len(ours)])
+    print(f"{what}: ours {min(ours)*scale:.4g}/{statistics.median(ours)*scale:.4g} {unit} (best/median), peer {min(peer)*scale:.4g}/"
+          f"{statistics.median(peer)*scale:.4g}; peer/ours {m:.2f} [{lo:.2f}, {hi:.2f}], target {target:.2f}: {met}", flush=True)
+
+
+def wanted(name):
+    return not a.only or any(s in name for s in a.only.split(","))
+
+
+side = Side()
+for name, (what, ours_case, make, target) in cases.items():
+    if not wanted(name):
+        continue
+    f = make()
+    for _ in range(3):
+        f()
+    t = time.perf_counter()
+    f()
+    n = max(1, int(a.seconds / max(time.perf_counter() - t, 1e-7)))
+    if name == "jpeg448":
+        n = 64  # every photo once on both sides
+    side(ours_case, n)
+    ours, peer = [], []
+    for i in range(a.rounds):
+        for who in ((0, 1) if i % 2 else (1, 0)):
+            if who:
+                ours.append(side(ours_case, n))
+            else:
+                t = time.perf_counter()
+                for _ in range(n):
+                    f()
+                peer.append((time.perf_counter() - t) / n)
+    report(name, what, ours, peer, target, "us", 1e6)
+
+if wanted("first_prediction"):
+    times, memory = ([], []), ([], [])
+    for i in range(max(5, a.rounds // 3) + 1):
+        for k, cmd in enumerate(([a.side, "first", weights, sample], [sys.executable, "-c", FIRST])):
+            t, rss, out = spawn(cmd)
+            if i:  # the first round fills the file cache
+                times[k].append(t)
+                memory[k].append(rss)
+            answer = out if k == 0 else answer
+        if answer != out:
+            sys.exit(f"first prediction: ours says class {answer}, torchvision {out}")
+    report("first_prediction", "process start to first MobileNetV2 prediction", times[0], times[1], 7.0, "ms", 1e3)
+    report("first_prediction_rss", "its peak resident memory", memory[0], memory[1], 1 / 0.35, "MiB", 1.0)
+
+with open(a.out, "w", newline="") as f:
+    w = csv.writer(f)
+    w.writerow(["case", "what", "unit", "ours_best", "ours_median", "peer_best", "peer_median", "peer_over_ours", "ci95_low", "ci95_high", "target", "met", "rounds"])
+    w.writerows(rows)

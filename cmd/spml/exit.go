@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/third_party/native"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/safetensors"
+)
+
+// Exit codes, after sysexits.h; `spml help exit-codes` prints them.
+const (
+	exitOK       = 0
+	exitOther    = 1
+	exitUsage    = 2
+	exitData     = 65
+	exitMissing  = 69
+	exitInternal = 70
+	exitMemory   = 71
+	exitIO       = 74
+	exitInt      = 130
+)
+
+const exitCodesText = `Exit codes:
+    0  done
+    1  any other failure
+    2  wrong usage or settings
+   65  wrong data (a damaged or missing image, a bad table or weights file) or a loss that is not finite
+   69  libtorch, one of our libraries or a device is missing; run ` + "`spml setup`" + ` or ` + "`spml doctor`" + `
+   70  internal error, please report it
+   71  out of memory
+   74  a file could not be read or written
+  130  interrupted
+`
+
+// usageError marks a wrong command line.
+type usageError struct{ error }
+
+func isUsage(err error) bool {
+	var u usageError
+	return errors.As(err, &u) || strings.HasPrefix(err.Error(), "unknown command")
+}
+
+// exitCode classifies an error. Order matters: a library that is absent is also a file that does not exist.
+func exitCode(ctx context.Context, err error) int {
+	var (
+		config  *train.ConfigError
+		format  *data.FormatError
+		broken  data.Broken
+		weights *safetensors.FormatError
+		score   *metric.ScoreError
+		path    *fs.PathError
+	)
+	is := func(targets ...error) bool {
+		for _, t := range targets {
+			if errors.Is(err, t) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return exitInt
+	case isUsage(err), errors.As(err, &config), is(train.ErrRunExists):
+		return exitUsage
+	case is(native.ErrNotFound, torch.ErrLibrary, pixel.ErrLibrary):
+		return exitMissing
+	case is(torch.ErrOutOfMemory):
+		return exitMemory
+	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &weights), errors.As(err, &score),
+		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, train.ErrNotFinite, train.ErrData):
+		return exitData
+	case errors.As(err, &path):
+		return exitIO
+	}
+	return exitOther
+}

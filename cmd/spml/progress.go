@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/gospml/gospml/spml/train"
+)
+
+// Ways of showing progress.
+const (
+	progressAuto  = "auto"
+	progressBar   = "bar"
+	progressPlain = "plain"
+	progressOff   = "off"
+)
+
+// plainEvery is how often a line appears where there is no terminal.
+const plainEvery = 30 * time.Second
+
+// reporter shows a run: a bar on a terminal, a plain line every 30 s elsewhere, and a line for each epoch.
+type reporter struct {
+	w     io.Writer
+	kind  string
+	label string // before each line, for several runs
+	bar   *progressbar.ProgressBar
+	key   string // phase and epoch of the bar
+	last  time.Time
+	quiet bool // no line per epoch
+}
+
+func newReporter(w io.Writer, kind string) (*reporter, error) {
+	switch kind {
+	case progressAuto:
+		kind = progressPlain
+		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			kind = progressBar
+		}
+	case progressBar, progressPlain, progressOff:
+	default:
+		return nil, usageError{fmt.Errorf("--progress %q is none of auto, bar, plain, off", kind)}
+	}
+	return &reporter{w: w, kind: kind, last: time.Now()}, nil
+}
+
+func (r *reporter) events() train.Events {
+	return train.Events{Note: r.note, Step: r.step, Epoch: r.epoch}
+}
+
+func (r *reporter) note(text string) {
+	if r.kind != progressOff && !r.quiet {
+		r.clear()
+		fmt.Fprintf(r.w, "%s%s\n", r.label, text)
+	}
+}
+
+func (r *reporter) step(s train.Step) {
+	what := s.Phase
+	if s.Epoch > 0 {
+		what = fmt.Sprintf("epoch %d/%d %s", s.Epoch, s.Epochs, s.Phase)
+	}
+	if s.Phase == "train" {
+		what += fmt.Sprintf(" loss %.4f", s.Loss)
+	}
+	switch r.kind {
+	case progressBar:
+		if key := fmt.Sprint(s.Phase, s.Epoch); key != r.key {
+			r.clear()
+			r.key = key
+			r.bar = progressbar.NewOptions(s.Total, progressbar.OptionSetWriter(r.w), progressbar.OptionShowIts(), progressbar.OptionSetItsString("images"),
+				progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionShowCount())
+		}
+		r.bar.Describe(r.label + what)
+		_ = r.bar.Set(s.Done)
+	case progressPlain:
+		if time.Since(r.last) < plainEvery {
+			return
+		}
+		r.last = time.Now()
+		left := time.Duration(float64(s.Total-s.Done) / max(s.ImagesPerSec, 1e-9) * float64(time.Second)).Round(time.Second)
+		fmt.Fprintf(r.w, "%s%s: %d/%d images, %.0f images/s, %s left\n", r.label, what, s.Done, s.Total, s.ImagesPerSec, left)
+	}
+}
+
+func (r *reporter) clear() {
+	if r.bar != nil {
+		_ = r.bar.Clear()
+		r.bar, r.key = nil, ""
+	}
+}
+
+func (r *reporter) epoch(e train.EpochRecord) {
+	if r.kind == progressOff || r.quiet {
+		return
+	}
+	r.clear()
+	best := ""
+	if e.Best {
+		best = "  best so far"
+	}
+	fmt.Fprintf(r.w, "%sepoch %3d  loss %9.6f  val mAP %6.2f  test mAP %6.2f  %5.1f s%s\n", r.label, e.Epoch, e.Loss, e.ValMAP, e.TestMAP, e.Seconds, best)
+}

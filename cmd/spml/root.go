@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "spml",
+		Short: "Single-positive multi-label learning: train, evaluate, predict",
+		Long: `spml trains image classifiers for many labels from photos of which each carries only one.
+
+  spml demo                                                   three methods on built-in pictures, with a table
+  spml train --data DIR --weights FILE --method em --run RUN  train on your photos
+  spml eval RUN                                               score the test part of a run's data
+  spml predict RUN photo.jpg …                                label photos
+  spml doctor                                                 is everything in place?`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(newTrain(), newEval(), newPredict(), newDemo(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
+		Use:   "exit-codes",
+		Short: "What the exit codes mean",
+		Long:  exitCodesText,
+	})
+	return root
+}
+
+// exactly and atLeast are cobra's argument checks with our exit code.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("%s wants %s, got %d arguments", cmd.CommandPath(), what, len(args))}
+		}
+		return nil
+	}
+}
+
+func atLeast(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return usageError{fmt.Errorf("%s wants %s", cmd.CommandPath(), what)}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,207 @@
+package train
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/loss"
+)
+
+// Ways of training.
+const (
+	FineTune = "fine-tune" // backbone and head
+	Frozen   = "frozen"    // a linear head on features that are computed once
+)
+
+// What batch normalisation does while a backbone is fine-tuned.
+const (
+	BatchNormAuto   = "auto"   // frozen where the weights have it folded in, else live
+	BatchNormLive   = "live"   // batch statistics, as PyTorch's train()
+	BatchNormFrozen = "frozen" // running statistics; gain and bias are trained
+)
+
+// Config are the settings of a run. The zero value of a field means its default, which Resolve fills in.
+type Config struct {
+	Data     string  `yaml:"data"`      // folder with labels.csv and images/, or "shapes"
+	DataSeed *uint32 `yaml:"data_seed"` // draw of the single positives, and the pictures of shapes; default Seed
+	Method   string  `yaml:"method"`    // id of the loss
+	// Params override the loss's parameters.
+	Params map[string]float64 `yaml:"params,omitempty"`
+	Preset string             `yaml:"preset"` // data set whose defaults the parameters take: voc, coco, nus, cub
+	LogEps float64            `yaml:"log_eps"`
+
+	Backbone  string `yaml:"backbone"`
+	Weights   string `yaml:"weights,omitempty"`  // safetensors with the backbone's weights; empty = from scratch
+	Features  string `yaml:"features,omitempty"` // .npy with one row of features per image, for Frozen
+	Mode      string `yaml:"mode"`
+	BatchNorm string `yaml:"batch_norm"`
+	ImageSize int    `yaml:"image_size"`
+	Flip      *bool  `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
+
+	Epochs    int     `yaml:"epochs"`
+	BatchSize int     `yaml:"batch_size"`
+	LR        float64 `yaml:"lr"`      // of the backbone, and of the head unless HeadLR is set
+	HeadLR    float64 `yaml:"head_lr"` // default: LR, or 10·LR for a pretrained backbone
+	Seed      uint32  `yaml:"seed"`
+
+	Run     string `yaml:"run,omitempty"` // run directory; empty = nothing is written
+	Threads int    `yaml:"threads"`       // intra-op threads; 0 = libtorch's choice
+	CacheMB int    `yaml:"cache_mb"`      // memory for decoded images
+}
+
+// Resolve returns the settings with every default filled in, or says which one is wrong.
+func (c Config) Resolve() (Config, error) {
+	fail := func(format string, a ...any) (Config, error) {
+		return Config{}, &ConfigError{fmt.Sprintf(format, a...)}
+	}
+	if c.Data == "" {
+		return fail("no data set; give --data FOLDER (with labels.csv and images/) or --data shapes")
+	}
+	if c.Method == "" {
+		return fail("no method; give --method, one of %s", methodNames())
+	}
+	e, err := loss.Lookup(c.Method)
+	if err != nil {
+		return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
+	}
+	c.Method = e.ID
+	if _, err := e.Resolve(c.Preset, c.Params); err != nil {
+		return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
+	}
+	def(&c.Preset, "voc")
+	shapes := c.Data == ShapesName
+	if shapes && c.Backbone == "" && c.Weights == "" {
+		c.Backbone = "small_cnn"
+	}
+	def(&c.Backbone, "mobilenet_v2")
+	if !slices.Contains(backbone.Names(), c.Backbone) {
+		return fail("no backbone is called %q; there are %s", c.Backbone, strings.Join(backbone.Names(), ", "))
+	}
+	def(&c.Mode, FineTune)
+	pretrained := c.Weights != ""
+	switch c.Mode {
+	case FineTune:
+		if c.Features != "" {
+			return fail("features are for --frozen; fine-tuning reads the images")
+		}
+	case Frozen:
+		if !pretrained && c.Features == "" {
+			return fail("--frozen needs --weights FILE, or --features FILE.npy with stored features")
+		}
+	default:
+		return fail("mode %q is none of %s, %s", c.Mode, FineTune, Frozen)
+	}
+	def(&c.BatchNorm, BatchNormAuto)
+	if !slices.Contains([]string{BatchNormAuto, BatchNormLive, BatchNormFrozen}, c.BatchNorm) {
+		return fail("batch_norm %q is none of auto, live, frozen", c.BatchNorm)
+	}
+	frozen := c.Mode == Frozen
+	switch {
+	case shapes && c.Backbone == "small_cnn":
+		def(&c.ImageSize, 64)
+		def(&c.Epochs, 12)
+		def(&c.BatchSize, 64)
+		def(&c.LR, 3e-3)
+	case frozen:
+		def(&c.ImageSize, 224)
+		def(&c.Epochs, 25)
+		def(&c.BatchSize, 16)
+		def(&c.LR, 1e-3)
+	case pretrained:
+		def(&c.ImageSize, 224)
+		def(&c.Epochs, 4)
+		def(&c.BatchSize, 32)
+		def(&c.LR, 1e-4)
+		def(&c.HeadLR, 10*c.LR)
+	default:
+		def(&c.ImageSize, 224)
+		def(&c.Epochs, 30)
+		def(&c.BatchSize, 32)
+		def(&c.LR, 1e-3)
+	}
+	def(&c.HeadLR, c.LR)
+	if c.Flip == nil {
+		c.Flip = new(bool)
+		*c.Flip = !frozen && !shapes
+	}
+	if *c.Flip && frozen {
+		return fail("images cannot be mirrored with --frozen: every image has one stored feature row")
+	}
+	if c.DataSeed == nil {
+		s := c.Seed
+		c.DataSeed = &s
+	}
+	def(&c.CacheMB, 4096)
+	for _, n := range []struct {
+		name string
+		v    float64
+	}{{"epochs", float64(c.Epochs)}, {"batch_size", float64(c.BatchSize)}, {"image_size", float64(c.ImageSize)}, {"lr", c.LR}, {"head_lr", c.HeadLR}} {
+		if !(n.v > 0) {
+			return fail("%s is %v, want more than 0", n.name, n.v)
+		}
+	}
+	if c.Threads < 0 || c.CacheMB < 0 {
+		return fail("threads and cache_mb cannot be negative")
+	}
+	if c.LogEps < 0 || c.LogEps >= 1 {
+		return fail("log_eps is %v, want 0 (exact) or a small positive number", c.LogEps)
+	}
+	return c, nil
+}
+
+func def[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+func methodNames() string {
+	var s []string
+	for _, e := range loss.Entries() {
+		s = append(s, e.ID)
+	}
+	return strings.Join(s, ", ")
+}
+
+// ConfigError says which setting is wrong.
+type ConfigError struct{ Msg string }
+
+func (e *ConfigError) Error() string { return e.Msg }
+
+// LoadConfig reads settings from YAML. A key that does not exist is an error.
+func LoadConfig(path string) (Config, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, err
+	}
+	var c Config
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&c); err != nil {
+		return Config{}, &ConfigError{fmt.Sprintf("%s: %v", path, err)}
+	}
+	return c, nil
+}
+
+// absolute makes the paths independent of the working folder, for run.yaml.
+func (c Config) absolute() (Config, error) {
+	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.Run} {
+		if *p == "" || p == &c.Data && *p == ShapesName {
+			continue
+		}
+		a, err := filepath.Abs(*p)
+		if err != nil {
+			return c, err
+		}
+		*p = a
+	}
+	return c, nil
+}

@@ -1,0 +1,46 @@
+package train
+
+// Events tell a caller how a run goes on. Nil functions are not called; they run on the training goroutine, so they must be quick.
+type Events struct {
+	Note  func(text string) // decisions worth one line: which weights, what batch normalisation does
+	Step  func(Step)
+	Epoch func(EpochRecord)
+}
+
+// Step is one optimiser step, or one batch of another phase.
+type Step struct {
+	Phase        string // "features", "train", "validate", "test"
+	Epoch        int    // from 1
+	Epochs       int
+	Done, Total  int     // images of this phase
+	Loss         float64 // mean of the epoch so far
+	ImagesPerSec float64
+}
+
+// EpochRecord is one row of metrics.csv.
+type EpochRecord struct {
+	Epoch   int     `json:"epoch"`
+	Loss    float64 `json:"loss"`     // Σ batch loss · batch size / images
+	ValMAP  float64 `json:"val_map"`  // percent
+	TestMAP float64 `json:"test_map"` // percent
+	Best    bool    `json:"best"`     // highest validation mAP so far
+	Seconds float64 `json:"seconds"`
+}
+
+func (e *Events) note(text string) {
+	if e.Note != nil {
+		e.Note(text)
+	}
+}
+
+func (e *Events) step(s Step) {
+	if e.Step != nil {
+		e.Step(s)
+	}
+}
+
+func (e *Events) epoch(r EpochRecord) {
+	if e.Epoch != nil {
+		e.Epoch(r)
+	}
+}

@@ -1,0 +1,181 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+)
+
+// network is a backbone with its images.
+type network struct {
+	*session
+	model  backbone.Model
+	loader *data.Loader
+	size   int       // side of the input
+	pixels []float32 // of one batch, [B, 3, size, size]
+}
+
+func newNetwork(s *session) (*network, error) {
+	n := &network{session: s, size: s.c.ImageSize}
+	if s.c.Weights == "" {
+		torch.ManualSeed(int64(s.c.Seed))
+	}
+	var err error
+	if n.model, err = backbone.New(s.c.Backbone, s.ds.C()); err != nil {
+		return nil, err
+	}
+	if s.c.Weights != "" {
+		note, err := backbone.LoadWeights(n.model, s.c.Weights)
+		if err != nil {
+			return nil, err
+		}
+		s.ev.note(note)
+	}
+	n.loader, err = data.NewLoader(s.ds, data.LoaderOptions{Width: n.size, Height: n.size, CacheBytes: int64(s.c.CacheMB) << 20})
+	return n, err
+}
+
+func (n *network) close() error { return n.loader.Close() }
+
+// input turns a batch of decoded images into the normalised tensor [B, 3, size, size] in channels-last order, which
+// convolutions on the CPU run several times faster on.
+func (n *network) input(b *data.Batch, flip bool) *torch.Tensor {
+	per := 3 * n.size * n.size
+	if need := b.Len() * per; cap(n.pixels) < need {
+		n.pixels = make([]float32, need)
+	}
+	n.pixels = n.pixels[:b.Len()*per]
+	for i := range b.Len() {
+		pixel.Normalize(n.pixels[i*per:(i+1)*per], b.Images[i*per:(i+1)*per], n.size, n.size, pixel.ImageNetMean, pixel.ImageNetStd, flip && b.Flip[i])
+	}
+	x := torch.FromSlice(n.pixels, b.Len(), 3, n.size, n.size)
+	return x.ContiguousFormat(torch.ChannelsLast)
+}
+
+// forEach runs f on batches of rows in order, in inference mode, inside a scope.
+func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []int, f func(x *torch.Tensor)) ([]int, error) {
+	nn.SetTraining(n.model, false)
+	var got []int
+	start := time.Now()
+	for b, err := range n.loader.Batches(ctx, data.Plan{Order: rows, BatchSize: max(n.c.BatchSize, 32)}) {
+		if err != nil {
+			return nil, err
+		}
+		torch.Scope(func(*torch.Arena) {
+			torch.NoGrad(func() { f(n.input(b, false)) })
+		})
+		got = append(got, b.Rows...)
+		n.ev.step(Step{Phase: phase, Epoch: epoch, Epochs: n.c.Epochs, Done: len(got), Total: len(rows), ImagesPerSec: float64(len(got)) / time.Since(start).Seconds()})
+	}
+	return got, nil
+}
+
+// features computes the pooled features [len(got), D] of rows.
+func (n *network) features(ctx context.Context, rows []int) (values []float32, got []int, err error) {
+	got, err = n.forEach(ctx, "features", 0, rows, func(x *torch.Tensor) {
+		values = append(values, torch.ToSlice[float32](n.model.Features(x))...)
+	})
+	return values, got, err
+}
+
+func (n *network) scores(ctx context.Context, phase string, epoch int, rows []int) (*Scores, error) {
+	s := &Scores{}
+	var err error
+	s.Rows, err = n.forEach(ctx, phase, epoch, rows, func(x *torch.Tensor) { s.Values = sigmoids(s.Values, n.model.Forward(x)) })
+	return s, err
+}
+
+// setHead copies a trained head into the model.
+func (n *network) setHead(weight, bias *torch.Tensor) {
+	h := n.model.Head()
+	torch.NoGrad(func() {
+		h.Weight.Copy_(weight)
+		h.Bias.Copy_(bias)
+	})
+}
+
+// ModelConfig is config.json of a saved model. Names follow timm's.
+type ModelConfig struct {
+	Architecture  string        `json:"architecture"`
+	NumClasses    int           `json:"num_classes"`
+	NumFeatures   int           `json:"num_features"`
+	LabelNames    []string      `json:"label_names"`
+	Threshold     float64       `json:"threshold"` // above it a label counts as present
+	Method        string        `json:"method"`
+	FeaturesOnly  bool          `json:"features_only,omitempty"` // a head without backbone
+	PretrainedCfg pretrainedCfg `json:"pretrained_cfg"`
+}
+
+type pretrainedCfg struct {
+	InputSize     [3]int     `json:"input_size"`
+	Interpolation string     `json:"interpolation"`
+	CropMode      string     `json:"crop_mode"` // squash: the aspect ratio is not kept
+	Mean          [3]float32 `json:"mean"`
+	Std           [3]float32 `json:"std"`
+}
+
+// threshold is what the methods' authors advise: EM's negatives sit near 0.5.
+func threshold(method string) float64 {
+	if method == "em" {
+		return 0.75
+	}
+	return 0.5
+}
+
+func modelConfigOf(c Config, ds *data.Dataset, dim int) ModelConfig {
+	return ModelConfig{
+		Architecture: c.Backbone, NumClasses: ds.C(), NumFeatures: dim, LabelNames: ds.Classes, Threshold: threshold(c.Method), Method: c.Method,
+		PretrainedCfg: pretrainedCfg{[3]int{3, c.ImageSize, c.ImageSize}, "bilinear", "squash", pixel.ImageNetMean, pixel.ImageNetStd},
+	}
+}
+
+func (n *network) save(dir string) error {
+	return saveModel(dir, modelConfigOf(n.c, n.ds, n.model.FeatureDim()), nn.StateDictOf(n.model))
+}
+
+func saveHead(dir string, c Config, ds *data.Dataset, weight, bias *torch.Tensor) error {
+	mc := modelConfigOf(c, ds, weight.Size(1))
+	mc.FeaturesOnly = true
+	return saveModel(dir, mc, nn.StateDict{"weight": weight, "bias": bias})
+}
+
+func saveModel(dir string, mc ModelConfig, sd nn.StateDict) error {
+	if err := nn.SaveSafetensors(filepath.Join(dir, modelWeights), sd, map[string]string{"format": "pt"}); err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(mc, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(filepath.Join(dir, modelConfig), 0o644, append(b, '\n'))
+}
+
+func readModelConfig(dir string) (ModelConfig, error) {
+	var mc ModelConfig
+	path := filepath.Join(dir, modelConfig)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return mc, fmt.Errorf("%s is no saved model (no %s); the run may have ended before its first epoch: %w", dir, modelConfig, err)
+		}
+		return mc, err
+	}
+	if err := json.Unmarshal(b, &mc); err != nil {
+		return mc, fmt.Errorf("%w: %s: %v", ErrData, path, err)
+	}
+	if mc.NumClasses < 1 || len(mc.LabelNames) != mc.NumClasses || mc.PretrainedCfg.InputSize[1] < 1 {
+		return mc, fmt.Errorf("%w: %s: classes, label names or input size do not fit", ErrData, path)
+	}
+	return mc, nil
+}

@@ -1,0 +1,182 @@
+package train
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/third_party/native"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/safetensors"
+)
+
+// Environment is env.json: what is needed to understand or repeat a run.
+type Environment struct {
+	Started       time.Time `json:"started"`
+	Module        string    `json:"module_version"`
+	Commit        string    `json:"commit,omitempty"`
+	Go            string    `json:"go"`
+	Libtorch      string    `json:"libtorch"`
+	CPU           string    `json:"cpu_capability"`
+	Threads       int       `json:"threads"`
+	Cores         int       `json:"cores"`
+	Data          string    `json:"data"`
+	DataSHA256    string    `json:"data_sha256"`     // classes, image names, full labels, split
+	ObservedSHA   string    `json:"observed_sha256"` // the labels that training saw
+	LabelsFrom    string    `json:"labels_from"`
+	SplitFrom     string    `json:"split_from"`
+	ObservedFrom  string    `json:"observed_from"`
+	WeightsSHA256 string    `json:"weights_sha256,omitempty"`
+	Features      string    `json:"features_sha256,omitempty"`
+	Seed          uint32    `json:"seed"`
+	Rows          [3]int    `json:"rows_train_val_test"`
+}
+
+func environment(c Config, ds *data.Dataset) (Environment, error) {
+	e := Environment{
+		Started: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), Libtorch: native.TorchVersion,
+		CPU: torch.CPUCapability(), Threads: torch.NumThreads(), Cores: runtime.NumCPU(),
+		Data: ds.Name, DataSHA256: ds.Fingerprint(), ObservedSHA: ds.ObservedFingerprint(), LabelsFrom: ds.Info.Labels, SplitFrom: ds.Info.Split,
+		ObservedFrom: ds.Info.Observed, Seed: c.Seed,
+	}
+	e.Module, e.Commit = BuildVersion()
+	for _, s := range ds.Split {
+		e.Rows[s]++
+	}
+	for _, h := range []struct {
+		path string
+		to   *string
+	}{{c.Weights, &e.WeightsSHA256}, {c.Features, &e.Features}} {
+		if h.path == "" {
+			continue
+		}
+		sum, err := safetensors.Hash(h.path)
+		if err != nil {
+			return e, err
+		}
+		*h.to = sum
+	}
+	return e, nil
+}
+
+// BuildVersion is the version of this module in the running program, and the commit it was built from where that is known.
+func BuildVersion() (version, commit string) {
+	version = "(devel)"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return version, ""
+	}
+	const path = "github.com/gospml/gospml"
+	if info.Main.Path == path && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	for _, d := range info.Deps {
+		if d.Path == path {
+			version = d.Version
+		}
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && info.Main.Path == path {
+			commit = s.Value
+		}
+	}
+	return version, commit
+}
+
+// runDir writes the files of a run. The zero value writes nothing.
+type runDir struct {
+	path    string
+	metrics []EpochRecord
+}
+
+// ErrRunExists is the error for a run directory that already holds a run.
+var ErrRunExists = errors.New("the run directory already holds a run")
+
+func newRunDir(c Config, env Environment) (*runDir, error) {
+	r := &runDir{path: c.Run}
+	if c.Run == "" {
+		return r, nil
+	}
+	if err := os.MkdirAll(filepath.Join(c.Run, "model"), 0o755); err != nil {
+		return nil, fmt.Errorf("the run directory cannot be made: %w", err)
+	}
+	settings, err := yaml.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := atomicfile.WriteBytes(filepath.Join(c.Run, "run.yaml"), 0o644, settings); err != nil {
+		return nil, err
+	}
+	return r, r.json("env.json", env)
+}
+
+// checkFresh refuses a directory that holds a run, before any work is done, and one that cannot be written.
+func checkFresh(path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(path, "run.yaml")); err == nil {
+		return fmt.Errorf("%w: %s; choose another --run, or remove it", ErrRunExists, path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return fmt.Errorf("the run directory cannot be made: %w", err)
+	}
+	probe, err := os.CreateTemp(path, ".probe-*")
+	if err != nil {
+		return fmt.Errorf("the run directory cannot be written: %w", err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+func (r *runDir) json(name string, v any) error {
+	if r.path == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(filepath.Join(r.path, name), 0o644, append(b, '\n'))
+}
+
+// epoch writes metrics.csv anew with one more row.
+func (r *runDir) epoch(e EpochRecord) error {
+	r.metrics = append(r.metrics, e)
+	if r.path == "" {
+		return nil
+	}
+	return atomicfile.WriteFile(filepath.Join(r.path, "metrics.csv"), 0o644, func(w io.Writer) error {
+		c := csv.NewWriter(w)
+		_ = c.Write([]string{"epoch", "loss", "val_map", "test_map", "best", "seconds"})
+		f := func(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+		for _, m := range r.metrics {
+			_ = c.Write([]string{strconv.Itoa(m.Epoch), strconv.FormatFloat(m.Loss, 'g', 9, 64), f(m.ValMAP, 4), f(m.TestMAP, 4), strconv.FormatBool(m.Best), f(m.Seconds, 2)})
+		}
+		c.Flush()
+		return c.Error()
+	})
+}
+
+// ReadRun reads the settings of a run directory.
+func ReadRun(dir string) (Config, error) {
+	c, err := LoadConfig(filepath.Join(dir, "run.yaml"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, fmt.Errorf("%s is no run directory (no run.yaml); train one with `spml train --run %s …`: %w", dir, dir, fs.ErrNotExist)
+	}
+	return c, err
+}

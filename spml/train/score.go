@@ -1,0 +1,47 @@
+package train
+
+import (
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/torch"
+)
+
+// Scores are the predictions for some rows of a data set.
+type Scores struct {
+	Rows   []int     // rows of the data set, in the order of Values; broken images are missing
+	Values []float32 // σ(z), [len(Rows), C] row-major
+}
+
+// PerClass is the average precision of each class in 0…1 against the full labels, by the rules of the papers: equal scores share one
+// precision, a class without positives counts as 0.
+func (s *Scores) PerClass(ds *data.Dataset) ([]float64, error) {
+	return metric.AveragePrecision(s.Values, ds.Gather(ds.Labels, s.Rows), ds.C(), metric.Grouped)
+}
+
+// MAP is the mean of PerClass in percent.
+func (s *Scores) MAP(ds *data.Dataset) (float64, error) {
+	ap, err := s.PerClass(ds)
+	if err != nil {
+		return 0, err
+	}
+	return 100 * metric.Mean(ap), nil
+}
+
+// sigmoids appends σ(z) of logits [B, C].
+func sigmoids(to []float32, logits *torch.Tensor) []float32 {
+	return append(to, torch.ToSlice[float32](logits.Sigmoid())...)
+}
+
+// labelTensors are the labels of training rows on the device, [n, C] int8; a matrix that the data set lacks is nil.
+type labelTensors struct{ observed, full *torch.Tensor }
+
+func gatherLabels(ds *data.Dataset, rows []int) labelTensors {
+	var l labelTensors
+	if ds.Observed != nil {
+		l.observed = torch.FromSlice(ds.Gather(ds.Observed, rows), len(rows), ds.C())
+	}
+	if ds.Labels != nil {
+		l.full = torch.FromSlice(ds.Gather(ds.Labels, rows), len(rows), ds.C())
+	}
+	return l
+}

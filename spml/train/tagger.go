@@ -1,0 +1,128 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"sync"
+
+	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+)
+
+// Tagger applies a trained model to photos. It is safe for many goroutines; calls share one pool of workers.
+type Tagger struct {
+	Config ModelConfig
+	model  backbone.Model
+	pool   *torch.Pool
+	spare  sync.Pool // *pixel.Decoder
+}
+
+// Label is one class with its probability.
+type Label struct {
+	Name        string  `json:"label"`
+	Probability float64 `json:"probability"`
+	Present     bool    `json:"present"` // above the model's threshold
+}
+
+// TaggerOptions are the choices of Load. The zero value is one worker per core.
+type TaggerOptions struct {
+	Workers int // photos that are computed at once, each on one core
+}
+
+// Load reads the model of a run directory (or a model folder itself).
+func Load(dir string, opt TaggerOptions) (*Tagger, error) {
+	if exists(filepath.Join(dir, "run.yaml")) || exists(filepath.Join(dir, "model")) {
+		dir = filepath.Join(dir, "model")
+	}
+	mc, err := readModelConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	if mc.FeaturesOnly {
+		return nil, fmt.Errorf("%w: %s was trained on stored features without a backbone, so it cannot read photos; train with --weights FILE", ErrData, dir)
+	}
+	if err := torch.Available(); err != nil {
+		return nil, err
+	}
+	t := &Tagger{Config: mc}
+	var bad error
+	if err := torch.Try(func() {
+		if t.model, bad = backbone.New(mc.Architecture, mc.NumClasses); bad != nil {
+			return
+		}
+		var sd nn.StateDict
+		if sd, _, bad = nn.LoadSafetensors(filepath.Join(dir, modelWeights)); bad != nil {
+			return
+		}
+		bad = nn.LoadStateDict(t.model, sd)
+		nn.SetTraining(t.model, false)
+		nn.RequiresGrad(t.model, false)
+	}); err != nil {
+		return nil, err
+	}
+	if bad != nil {
+		return nil, fmt.Errorf("%s: %w", dir, bad)
+	}
+	t.pool, err = torch.NewPool(opt.Workers)
+	return t, err
+}
+
+// Close stops the workers.
+func (t *Tagger) Close() { t.pool.Close() }
+
+// Tag decodes one photo and returns all labels, the most probable first.
+func (t *Tagger) Tag(ctx context.Context, photo []byte) ([]Label, error) {
+	p, err := t.Probabilities(ctx, photo)
+	if err != nil {
+		return nil, err
+	}
+	labels := make([]Label, len(p))
+	for i, v := range p {
+		labels[i] = Label{t.Config.LabelNames[i], float64(v), float64(v) > t.Config.Threshold}
+	}
+	sort.SliceStable(labels, func(i, j int) bool { return labels[i].Probability > labels[j].Probability })
+	return labels, nil
+}
+
+// TagFile is Tag for a file; errors name it.
+func (t *Tagger) TagFile(ctx context.Context, path string) ([]Label, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	labels, err := t.Tag(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return labels, nil
+}
+
+// Probabilities decodes one photo and returns σ(z) for every class, in the order of Config.LabelNames.
+func (t *Tagger) Probabilities(ctx context.Context, photo []byte) ([]float32, error) {
+	h, w := t.Config.PretrainedCfg.InputSize[1], t.Config.PretrainedCfg.InputSize[2]
+	var out []float32
+	err := t.pool.Run(ctx, func() error {
+		d, _ := t.spare.Get().(*pixel.Decoder)
+		if d == nil {
+			d = new(pixel.Decoder)
+		}
+		defer t.spare.Put(d)
+		x := make([]float32, 3*h*w)
+		if err := d.Normalized(photo, w, h, pixel.Bilinear, t.Config.PretrainedCfg.Mean, t.Config.PretrainedCfg.Std, false, x); err != nil {
+			return err
+		}
+		torch.Scope(func(*torch.Arena) {
+			torch.Inference(func() {
+				z := t.model.Forward(torch.FromSlice(x, 1, 3, h, w).ContiguousFormat(torch.ChannelsLast))
+				out = sigmoids(nil, z)
+			})
+		})
+		return nil
+	})
+	return out, err
+}
