@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -16,8 +17,19 @@ import (
 // TorchVersion is the libtorch that this module is built and tested with.
 const TorchVersion = "2.11.0"
 
-// SetupCommand is what error sentences tell people to run.
-const SetupCommand = "go run github.com/gospml/gospml/cmd/spml setup"
+// SetupCommand is what error sentences tell people to run: the command itself where it is the program that is running,
+// else what works in every module that requires this one. (-mod=mod because the go.sum of a service has no sums for
+// what only the command imports.)
+var SetupCommand = setupCommand(os.Args[0], debug.ReadBuildInfo)
+
+func setupCommand(program string, buildInfo func() (*debug.BuildInfo, bool)) string {
+	const command = modulePath + "/cmd/spml"
+	goRun := strings.Contains(program, "go-build") // a temporary file that is gone when the sentence is read
+	if info, ok := buildInfo(); ok && info.Path == command && !goRun {
+		return program + " setup"
+	}
+	return "go run -mod=mod " + command + " setup"
+}
 
 // ErrNotFound is wrapped by every error that says that a native library is absent.
 var ErrNotFound = errors.New("native library not found")

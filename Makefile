@@ -1,0 +1,57 @@
+# Everything a developer types. `make help` lists it. Needs Go, g++, cmake, make and pip; ninja makes rebuilds faster.
+GO        ?= go
+DEMO_ARGS ?=
+TESTFLAGS ?=
+BENCH     ?= .
+FUZZTIME  ?= 60s
+DATA      ?= $(or $(GOSPML_TESTDATA),../shared)
+# Python with bench/peers/requirements.txt; made in the cache folder unless another is named.
+PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospml)/peers
+PEER_PYTHON ?= $(PEERS)/bin/python
+STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help setup build test demo bench bench-peers race fuzz lint clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+
+setup: ## fetch libtorch (once per user) and build the native libraries
+	$(GO) run ./cmd/spml setup
+
+build: ## bin/spml and the other commands
+	$(GO) build -o bin/ ./cmd/...
+
+test: setup ## every test; flags for go test: TESTFLAGS=
+	$(GO) test -timeout 30m $(TESTFLAGS) ./...
+
+demo: setup build ## train three methods on drawn pictures and print a table; DEMO_ARGS=--quick for a short one
+	bin/spml demo $(DEMO_ARGS)
+
+bench: setup ## Go benchmarks; one of them: BENCH=Add
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+bench-peers: setup $(PEER_PYTHON) ## our side and PyTorch's, alternating; BENCH_ARGS="--only add"
+	$(GO) build -o bin/ ./bench/side
+	$(PEER_PYTHON) bench/peers/compare.py bin/side $(DATA) results/peers_cpu.csv $(BENCH_ARGS)
+
+$(PEERS)/bin/python:
+	python3 -m venv $(PEERS) && $(PEERS)/bin/pip install -q -r bench/peers/requirements.txt || { rm -rf $(PEERS); exit 1; }
+
+race: setup ## concurrency tests under the race detector
+	$(GO) test -race -timeout 20m -run Concurren $$(grep -rl --include='*_test.go' 'func Test.*Concurren' . | xargs -n1 dirname | sort -u)
+
+fuzz: setup ## every fuzz target for FUZZTIME=60s
+	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz'); do \
+	    echo "$$dir $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir; \
+	  done; \
+	done
+
+lint: ## go vet, gofmt, staticcheck
+	$(GO) vet ./...
+	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "run gofmt -w on: $$bad"; exit 1; }
+	$(GO) run $(STATICCHECK) ./...
+
+clean: ## what was built here; the per-user cache stays
+	rm -rf bin build

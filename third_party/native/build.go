@@ -1,0 +1,220 @@
+package native
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	keptBuilds     = 4   // folders below lib/ that a set-up leaves
+	bytesPerJob    = 1e9 // memory that one compiler needs for a file that includes libtorch's headers
+	buildLog       = "setup.log"
+	buildLockFile  = "setup.lock"
+	cmakeCacheFile = "CMakeCache.txt"
+)
+
+// installed reports whether every library of this program's sources is in dir.
+func installed(dir string) bool {
+	for _, name := range Libraries() {
+		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// build compiles the libraries and installs them into LibDir. Inside a checkout with the same sources it builds in
+// <checkout>/build, where a rebuild compiles only what changed; else in the cache, from the embedded sources.
+func build(ctx context.Context, w io.Writer, t *tools, torch *Torch, cache, checkout string, jobs int, fresh bool) error {
+	lib, err := LibDir()
+	if err != nil {
+		return err
+	}
+	src, dir := checkout, filepath.Join(checkout, "build")
+	if src == "" {
+		work, err := os.MkdirTemp(cache, "build"+tempMark)
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(work)
+		src, dir = filepath.Join(work, "src"), filepath.Join(work, "build")
+		if err := extractSources(src); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lockFile(ctx, w, filepath.Join(dir, buildLockFile))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := resetBuild(dir, src, t.generator, fresh); err != nil {
+		return err
+	}
+	if err := runCMake(ctx, w, t, src, dir, torch.Dir, jobs); err != nil {
+		return err
+	}
+	if err := installLibs(ctx, filepath.Join(dir, "lib"), lib); err != nil {
+		return fmt.Errorf("installing the libraries: %w", err)
+	}
+	return pruneBuilds(filepath.Dir(lib))
+}
+
+// runCMake configures and builds; the programs' output goes to a log beside the objects.
+func runCMake(ctx context.Context, w io.Writer, t *tools, src, dir, torchDir string, jobs int) error {
+	log, err := os.Create(filepath.Join(dir, buildLog))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	if jobs <= 0 {
+		jobs = defaultJobs()
+	}
+	start := time.Now()
+	fmt.Fprintf(w, "building %s in %s (%s, %d jobs)\n", strings.Join(Libraries(), ", "), dir, t.generator, jobs)
+	for _, args := range [][]string{
+		{"-S", src, "-B", dir, "-G", t.generator, "-DCMAKE_BUILD_TYPE=Release", "-DGOSPML_TORCH=" + torchDir},
+		{"--build", dir, "--parallel", fmt.Sprint(jobs)},
+	} {
+		cmd := exec.Command(t.cmake, args...)
+		cmd.Stdout, cmd.Stderr = log, log
+		if err := run(ctx, cmd); err != nil {
+			if ctx.Err() != nil {
+				return fmt.Errorf("building: %w", ctx.Err())
+			}
+			return fmt.Errorf("building the native libraries failed: %s; all output is in %s", firstError(log.Name(), err), keepLog(log.Name()))
+		}
+	}
+	fmt.Fprintf(w, "built in %.0f s\n", time.Since(start).Seconds())
+	return nil
+}
+
+// keepLog saves the log of a failed build whose folder is removed, and returns where it is.
+func keepLog(path string) string {
+	if !strings.Contains(path, tempMark) {
+		return path
+	}
+	to := filepath.Join(os.TempDir(), fmt.Sprintf("gospml-%d-%s", os.Getuid(), buildLog))
+	if b, err := os.ReadFile(path); err != nil || os.WriteFile(to, b, 0o600) != nil {
+		return path
+	}
+	return to
+}
+
+var buildError = regexp.MustCompile(`(?m)^.*\b(?:error:|fatal error:|undefined reference|Killed signal).*$|^CMake Error.*(?:\n\s*\S.*)?`)
+
+// firstError is the first line of the log that says what went wrong.
+func firstError(path string, err error) string {
+	b, rerr := os.ReadFile(path)
+	if rerr != nil {
+		return err.Error()
+	}
+	if m := buildError.Find(b); m != nil {
+		return strings.Join(strings.Fields(string(m)), " ")
+	}
+	return lastError(string(b))
+}
+
+// defaultJobs is one compiler per processor, fewer where memory would not do.
+func defaultJobs() int {
+	n := runtime.NumCPU()
+	if m := availableMemory(); m > 0 {
+		n = min(n, int(m/bytesPerJob))
+	}
+	return max(n, 1)
+}
+
+// resetBuild removes what CMake remembers when it was made for another source folder or generator, which CMake refuses,
+// or when everything is to be built anew.
+func resetBuild(dir, src, generator string, fresh bool) error {
+	b, err := os.ReadFile(filepath.Join(dir, cmakeCacheFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	cached := string(b)
+	if !fresh && strings.Contains(cached, "\nCMAKE_HOME_DIRECTORY:INTERNAL="+src+"\n") &&
+		strings.Contains(cached, "\nCMAKE_GENERATOR:INTERNAL="+generator+"\n") {
+		return nil
+	}
+	for _, name := range []string{cmakeCacheFile, "CMakeFiles", "lib", "data", "build.ninja", "Makefile"} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// installLibs copies the libraries to their place, without symbols that only a debugger reads, each by a rename: a
+// program that has the old file open keeps it.
+func installLibs(ctx context.Context, from, to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	if err := removeUnfinished(to); err != nil {
+		return err
+	}
+	for _, name := range Libraries() {
+		tmp := filepath.Join(to, name+tempMark+fmt.Sprint(os.Getpid()))
+		defer os.Remove(tmp)
+		strip := exec.Command("strip", "--strip-unneeded", "-o", tmp, filepath.Join(from, name))
+		if out, err := combinedOutput(ctx, strip); err != nil {
+			return fmt.Errorf("strip %s: %w: %s", name, err, lastError(out))
+		}
+		if err := syncDisk(to); err != nil {
+			return err
+		}
+		if err := os.Rename(tmp, filepath.Join(to, name)); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	return os.Chtimes(to, now, now)
+}
+
+func combinedOutput(ctx context.Context, cmd *exec.Cmd) (string, error) {
+	var b strings.Builder
+	cmd.Stdout, cmd.Stderr = &b, &b
+	err := run(ctx, cmd)
+	return b.String(), err
+}
+
+// pruneBuilds removes all but the newest folders of built libraries.
+func pruneBuilds(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	type buildDir struct {
+		path string
+		when time.Time
+	}
+	var builds []buildDir
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.IsDir() {
+			builds = append(builds, buildDir{filepath.Join(dir, e.Name()), info.ModTime()})
+		}
+	}
+	slices.SortFunc(builds, func(a, b buildDir) int { return b.when.Compare(a.when) })
+	for _, b := range builds[min(keptBuilds, len(builds)):] {
+		if err := os.RemoveAll(b.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package native
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/gospml/gospml/internal/testroot"
+	"github.com/stretchr/testify/require"
+)
+
+func TestFindCheckout(t *testing.T) {
+	root := testroot.Module()
+	wd, err := os.Getwd()
+	require.NoError(t, err)
+	require.Equal(t, root, findCheckout(wd))
+	require.Equal(t, root, findCheckout(root))
+
+	other := t.TempDir()
+	writeFile(t, filepath.Join(other, "go.mod"), "module example.com/service\n", 0o644)
+	require.Empty(t, findCheckout(other))
+	require.Empty(t, findCheckout(string(filepath.Separator)))
+}
+
+func TestDifferentSource(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, extractSources(dir))
+	differs, err := differentSource(dir)
+	require.NoError(t, err)
+	require.Empty(t, differs)
+
+	extra := filepath.Join(dir, "torch", "csrc", "zz_new.cpp")
+	writeFile(t, extra, "", 0o644)
+	differs, err = differentSource(dir)
+	require.NoError(t, err)
+	require.Equal(t, "torch/csrc/zz_new.cpp", differs)
+	require.NoError(t, os.Remove(extra))
+
+	cmake := filepath.Join(dir, "CMakeLists.txt")
+	b, err := os.ReadFile(cmake)
+	require.NoError(t, err)
+	writeFile(t, cmake, string(b)+"\n", 0o644)
+	differs, err = differentSource(dir)
+	require.NoError(t, err)
+	require.Equal(t, "CMakeLists.txt", differs)
+}
+
+func TestUsableCheckout(t *testing.T) {
+	var out bytes.Buffer
+	dir := t.TempDir()
+	t.Chdir(dir)
+	checkout, err := usableCheckout(&out)
+	require.NoError(t, err)
+	require.Empty(t, checkout)
+
+	require.NoError(t, extractSources(dir))
+	writeFile(t, filepath.Join(dir, "go.mod"), "module "+modulePath+"\n", 0o644)
+	t.Chdir("torch/csrc")
+	checkout, err = usableCheckout(&out)
+	require.NoError(t, err)
+	require.Equal(t, dir, checkout)
+	require.Empty(t, out.String())
+
+	writeFile(t, filepath.Join(dir, "CMakeLists.txt"), "", 0o644)
+	checkout, err = usableCheckout(&out)
+	require.NoError(t, err)
+	require.Empty(t, checkout)
+	require.Contains(t, out.String(), "go run ./cmd/spml setup")
+}
+
+func TestBuildKey(t *testing.T) {
+	require.Regexp(t, regexp.MustCompile(`^[0-9a-f]{16}$`), BuildKey())
+	require.Contains(t, Libraries(), "libgospml-cpu.so")
+	require.Contains(t, Libraries(), "libgospml-image.so")
+}
