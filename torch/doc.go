@@ -23,9 +23,10 @@
 //
 // # Errors
 //
-// Tensor maths panics with *Error, which holds the operator, the shapes and a kind (errors.Is with ErrShape's siblings
-// below); Try turns that into an error. Everything else that can fail returns an error. When libtorch is absent the error is one
-// sentence that names the command to run.
+// Tensor maths panics with *Error, which holds the operator, the shapes and a kind; Try turns that into an error, and
+// errors.Is knows its kind as ErrIndex, ErrValue, ErrType, ErrHandle and so on. Shapes that do not fit are libtorch's
+// RuntimeError and have no such value. Everything else that can fail returns an error. When libtorch is absent the error is
+// one sentence that names the command to run.
 //
 // # Caveats
 //

@@ -19,19 +19,21 @@ const (
 	KindType           Kind = abi.Type           // TypeError
 	KindNotImplemented Kind = abi.NotImplemented // no kernel for this dtype or device
 	KindOutOfMemory    Kind = abi.OutOfMemory
-	KindLinalg         Kind = abi.Linalg   // singular matrix and the like
+	KindLinalg         Kind = abi.Linalg   // a singular matrix and the like
 	KindInternal       Kind = abi.Internal // please report
 	KindCall           Kind = abi.BadCall  // the arguments do not fit the operator's schema
 	KindHandle         Kind = 20           // a tensor that was freed, whose scope ended, or that is nil
 	KindLibrary        Kind = 21           // libtorch or our library is absent or does not fit
 )
 
-// Sentinels for errors.Is.
+// Sentinels for errors.Is, one for each kind but KindRuntime and KindInternal, which hold everything else.
 var (
 	ErrIndex       = errors.New("index out of range")
 	ErrValue       = errors.New("invalid value")
 	ErrType        = errors.New("wrong type")
 	ErrOutOfMemory = errors.New("out of memory")
+	ErrNoKernel    = errors.New("no kernel for this dtype or device")
+	ErrLinalg      = errors.New("linear algebra failed")
 	ErrHandle      = errors.New("tensor is not usable")
 	ErrLibrary     = errors.New("libtorch cannot be used")
 )
@@ -75,6 +77,10 @@ func (e *Error) Unwrap() error {
 		return ErrType
 	case KindOutOfMemory:
 		return ErrOutOfMemory
+	case KindNotImplemented:
+		return ErrNoKernel
+	case KindLinalg:
+		return ErrLinalg
 	case KindHandle:
 		return ErrHandle
 	case KindLibrary:

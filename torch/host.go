@@ -153,14 +153,17 @@ func (t *Tensor) hosted() *Tensor {
 		return t
 	}
 	u := t.Detach()
-	c := u.ToDevice(CPU).Contiguous()
-	c.freeIfNot(u)
+	v := u.ToDevice(CPU)
+	c := v.Contiguous()
+	v.Free()
+	u.Free()
 	return c
 }
 
-// freeIfNot frees a temporary unless it is the tensor it came from.
+// freeIfNot frees a temporary unless it is the value it came from. Another handle of the same libtorch tensor owns a
+// reference of its own and is freed too.
 func (t *Tensor) freeIfNot(origin *Tensor) {
-	if t != origin && !t.Same(origin) {
+	if t != origin {
 		t.Free()
 	}
 }

@@ -166,21 +166,40 @@ func (a *args) run() abi.Result {
 func (a *args) fail(r *abi.Result) {
 	e := &Error{Kind: Kind(r.Kind), Op: a.op.name, Msg: r.Message()}
 	for i := range int(a.f.N) {
-		var d abi.Desc
-		if a.f.Tag[i] != abi.Tensor {
-			continue
+		switch a.f.Tag[i] &^ abi.Far {
+		case abi.Tensor:
+			e.addShape(a.f.W[i])
+		case abi.Tensors:
+			list := a.f.Data[:]
+			if a.f.Tag[i]&abi.Far != 0 {
+				list = a.far
+			}
+			off, n := int(uint32(a.f.W[i])), int(a.f.W[i]>>32)
+			for _, h := range list[off : off+n] {
+				e.addShape(h)
+			}
 		}
-		if dr := abi.Describe(a.f.W[i], &d); dr.Kind != abi.OK {
-			dr.Message()
-			continue
-		}
-		s := make([]int, d.NDim)
-		for k := range s {
-			s[k] = int(d.Sizes[k])
-		}
-		e.Shapes = append(e.Shapes, s)
 	}
 	panic(e)
+}
+
+// maxShapes bounds what an error about a long list of tensors shows.
+const maxShapes = 8
+
+func (e *Error) addShape(h uint64) {
+	if h == 0 || len(e.Shapes) == maxShapes {
+		return
+	}
+	var d abi.Desc
+	if r := abi.Describe(h, &d); r.Kind != abi.OK {
+		r.Message()
+		return
+	}
+	s := make([]int, d.NDim)
+	for k := range s {
+		s[k] = int(d.Sizes[k])
+	}
+	e.Shapes = append(e.Shapes, s)
 }
 
 func (a *args) void() {

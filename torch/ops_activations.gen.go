@@ -246,3 +246,111 @@ func ScaledDotProductAttention(query *Tensor, key *Tensor, value *Tensor, attnMa
 	runtime.KeepAlive(attnMask)
 	return r
 }
+
+var opSigmoid_ = opRef{name: "aten::sigmoid_", overload: ""}
+
+// Sigmoid_ is the in-place form of Sigmoid.
+//
+//	aten::sigmoid_(Tensor(a!) self) -> Tensor(a!)
+func (t *Tensor) Sigmoid_() *Tensor {
+	call := args{op: &opSigmoid_}
+	call.tensor(t)
+	call.void()
+	runtime.KeepAlive(t)
+	return t
+}
+
+var opTanh_ = opRef{name: "aten::tanh_", overload: ""}
+
+// Tanh_ is the in-place form of Tanh.
+//
+//	aten::tanh_(Tensor(a!) self) -> Tensor(a!)
+func (t *Tensor) Tanh_() *Tensor {
+	call := args{op: &opTanh_}
+	call.tensor(t)
+	call.void()
+	runtime.KeepAlive(t)
+	return t
+}
+
+var opSilu_ = opRef{name: "aten::silu_", overload: ""}
+
+// Silu_ is the in-place form of Silu.
+//
+//	aten::silu_(Tensor(a!) self) -> Tensor(a!)
+func (t *Tensor) Silu_() *Tensor {
+	call := args{op: &opSilu_}
+	call.tensor(t)
+	call.void()
+	runtime.KeepAlive(t)
+	return t
+}
+
+var opElu = opRef{name: "aten::elu", overload: ""}
+
+// Elu is self where positive, alpha·(e^self - 1) elsewhere.
+//
+//	aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
+func (t *Tensor) Elu(alpha any) *Tensor {
+	call := args{op: &opElu}
+	call.tensor(t)
+	call.scalar(alpha)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opPrelu = opRef{name: "aten::prelu", overload: ""}
+
+// Prelu is LeakyRelu with a learned slope for each channel.
+//
+//	aten::prelu(Tensor self, Tensor weight) -> Tensor
+func (t *Tensor) Prelu(weight *Tensor) *Tensor {
+	call := args{op: &opPrelu}
+	call.tensor(t)
+	call.tensor(weight)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(weight)
+	return r
+}
+
+var opGlu = opRef{name: "aten::glu", overload: ""}
+
+// Glu is a·σ(b) of the two halves of a dimension.
+//
+//	aten::glu(Tensor self, int dim=-1) -> Tensor
+func (t *Tensor) Glu(dim int) *Tensor {
+	call := args{op: &opGlu}
+	call.tensor(t)
+	call.int(dim)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opHardsigmoid = opRef{name: "aten::hardsigmoid", overload: ""}
+
+// Hardsigmoid is relu6(self + 3)/6.
+//
+//	aten::hardsigmoid(Tensor self) -> Tensor
+func (t *Tensor) Hardsigmoid() *Tensor {
+	call := args{op: &opHardsigmoid}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opHardswish = opRef{name: "aten::hardswish", overload: ""}
+
+// Hardswish is self·relu6(self + 3)/6.
+//
+//	aten::hardswish(Tensor self) -> Tensor
+func (t *Tensor) Hardswish() *Tensor {
+	call := args{op: &opHardswish}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}

@@ -311,324 +311,6 @@ func (t *Tensor) PowTensor(exponent *Tensor) *Tensor {
 	return r
 }
 
-var opNeg = opRef{name: "aten::neg", overload: ""}
-
-// Neg is -self.
-//
-//	aten::neg(Tensor self) -> Tensor
-func (t *Tensor) Neg() *Tensor {
-	call := args{op: &opNeg}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opAbs = opRef{name: "aten::abs", overload: ""}
-
-// Abs is the absolute value.
-//
-//	aten::abs(Tensor self) -> Tensor
-func (t *Tensor) Abs() *Tensor {
-	call := args{op: &opAbs}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opSign = opRef{name: "aten::sign", overload: ""}
-
-// Sign is -1, 0 or 1.
-//
-//	aten::sign(Tensor self) -> Tensor
-func (t *Tensor) Sign() *Tensor {
-	call := args{op: &opSign}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opExp = opRef{name: "aten::exp", overload: ""}
-
-// Exp is e^self.
-//
-//	aten::exp(Tensor self) -> Tensor
-func (t *Tensor) Exp() *Tensor {
-	call := args{op: &opExp}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opExpm1 = opRef{name: "aten::expm1", overload: ""}
-
-// Expm1 is e^self - 1, exact near 0.
-//
-//	aten::expm1(Tensor self) -> Tensor
-func (t *Tensor) Expm1() *Tensor {
-	call := args{op: &opExpm1}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opLog = opRef{name: "aten::log", overload: ""}
-
-// Log is the natural logarithm.
-//
-//	aten::log(Tensor self) -> Tensor
-func (t *Tensor) Log() *Tensor {
-	call := args{op: &opLog}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opLog1p = opRef{name: "aten::log1p", overload: ""}
-
-// Log1p is log(1 + self), exact near 0.
-//
-//	aten::log1p(Tensor self) -> Tensor
-func (t *Tensor) Log1p() *Tensor {
-	call := args{op: &opLog1p}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opLog2 = opRef{name: "aten::log2", overload: ""}
-
-// Log2 is the logarithm to base 2.
-//
-//	aten::log2(Tensor self) -> Tensor
-func (t *Tensor) Log2() *Tensor {
-	call := args{op: &opLog2}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opSqrt = opRef{name: "aten::sqrt", overload: ""}
-
-// Sqrt is the square root.
-//
-//	aten::sqrt(Tensor self) -> Tensor
-func (t *Tensor) Sqrt() *Tensor {
-	call := args{op: &opSqrt}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opSqrt_ = opRef{name: "aten::sqrt_", overload: ""}
-
-// Sqrt_ takes the square root in place.
-//
-//	aten::sqrt_(Tensor(a!) self) -> Tensor(a!)
-func (t *Tensor) Sqrt_() *Tensor {
-	call := args{op: &opSqrt_}
-	call.tensor(t)
-	call.void()
-	runtime.KeepAlive(t)
-	return t
-}
-
-var opRsqrt = opRef{name: "aten::rsqrt", overload: ""}
-
-// Rsqrt is 1/sqrt(self).
-//
-//	aten::rsqrt(Tensor self) -> Tensor
-func (t *Tensor) Rsqrt() *Tensor {
-	call := args{op: &opRsqrt}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opSquare = opRef{name: "aten::square", overload: ""}
-
-// Square is self².
-//
-//	aten::square(Tensor self) -> Tensor
-func (t *Tensor) Square() *Tensor {
-	call := args{op: &opSquare}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opReciprocal = opRef{name: "aten::reciprocal", overload: ""}
-
-// Reciprocal is 1/self.
-//
-//	aten::reciprocal(Tensor self) -> Tensor
-func (t *Tensor) Reciprocal() *Tensor {
-	call := args{op: &opReciprocal}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opSin = opRef{name: "aten::sin", overload: ""}
-
-// Sin is the sine.
-//
-//	aten::sin(Tensor self) -> Tensor
-func (t *Tensor) Sin() *Tensor {
-	call := args{op: &opSin}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opCos = opRef{name: "aten::cos", overload: ""}
-
-// Cos is the cosine.
-//
-//	aten::cos(Tensor self) -> Tensor
-func (t *Tensor) Cos() *Tensor {
-	call := args{op: &opCos}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opErf = opRef{name: "aten::erf", overload: ""}
-
-// Erf is the error function.
-//
-//	aten::erf(Tensor self) -> Tensor
-func (t *Tensor) Erf() *Tensor {
-	call := args{op: &opErf}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opFloor = opRef{name: "aten::floor", overload: ""}
-
-// Floor rounds down.
-//
-//	aten::floor(Tensor self) -> Tensor
-func (t *Tensor) Floor() *Tensor {
-	call := args{op: &opFloor}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opCeil = opRef{name: "aten::ceil", overload: ""}
-
-// Ceil rounds up.
-//
-//	aten::ceil(Tensor self) -> Tensor
-func (t *Tensor) Ceil() *Tensor {
-	call := args{op: &opCeil}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opRound = opRef{name: "aten::round", overload: ""}
-
-// Round rounds half to even.
-//
-//	aten::round(Tensor self) -> Tensor
-func (t *Tensor) Round() *Tensor {
-	call := args{op: &opRound}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opTrunc = opRef{name: "aten::trunc", overload: ""}
-
-// Trunc rounds toward zero.
-//
-//	aten::trunc(Tensor self) -> Tensor
-func (t *Tensor) Trunc() *Tensor {
-	call := args{op: &opTrunc}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opClamp = opRef{name: "aten::clamp", overload: ""}
-
-// Clamp limits values to [min, max]; a nil limit is none.
-//
-//	aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
-func (t *Tensor) Clamp(min any, max any) *Tensor {
-	call := args{op: &opClamp}
-	call.tensor(t)
-	call.scalar(min)
-	call.scalar(max)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opClamp_ = opRef{name: "aten::clamp_", overload: ""}
-
-// Clamp_ limits values in place; a nil limit is none.
-//
-//	aten::clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)
-func (t *Tensor) Clamp_(min any, max any) *Tensor {
-	call := args{op: &opClamp_}
-	call.tensor(t)
-	call.scalar(min)
-	call.scalar(max)
-	call.void()
-	runtime.KeepAlive(t)
-	return t
-}
-
-var opClampMin = opRef{name: "aten::clamp_min", overload: ""}
-
-// ClampMin limits values from below.
-//
-//	aten::clamp_min(Tensor self, Scalar min) -> Tensor
-func (t *Tensor) ClampMin(min any) *Tensor {
-	call := args{op: &opClampMin}
-	call.tensor(t)
-	call.scalar(min)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opClampMax = opRef{name: "aten::clamp_max", overload: ""}
-
-// ClampMax limits values from above.
-//
-//	aten::clamp_max(Tensor self, Scalar max) -> Tensor
-func (t *Tensor) ClampMax(max any) *Tensor {
-	call := args{op: &opClampMax}
-	call.tensor(t)
-	call.scalar(max)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
 var opMaximum = opRef{name: "aten::maximum", overload: ""}
 
 // Maximum is the larger of two elements; NaN propagates.
@@ -763,18 +445,92 @@ func (t *Tensor) Addcdiv_(tensor1 *Tensor, tensor2 *Tensor, value any) *Tensor {
 	return t
 }
 
-var opNanToNum = opRef{name: "aten::nan_to_num", overload: ""}
+var opSubScalar_ = opRef{name: "aten::sub_", overload: "Scalar"}
 
-// NanToNum replaces NaN and infinities.
+// SubScalar_ subtracts a number in place.
 //
-//	aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor
-func (t *Tensor) NanToNum(nan float64, posinf float64, neginf float64) *Tensor {
-	call := args{op: &opNanToNum}
+//	aten::sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)
+func (t *Tensor) SubScalar_(other any) *Tensor {
+	call := args{op: &opSubScalar_}
 	call.tensor(t)
-	call.float(nan)
-	call.float(posinf)
-	call.float(neginf)
+	call.scalar(other)
+	call.void()
+	runtime.KeepAlive(t)
+	return t
+}
+
+var opLogaddexp = opRef{name: "aten::logaddexp", overload: ""}
+
+// Logaddexp is log(e^self + e^other), stable.
+//
+//	aten::logaddexp(Tensor self, Tensor other) -> Tensor
+func (t *Tensor) Logaddexp(other *Tensor) *Tensor {
+	call := args{op: &opLogaddexp}
+	call.tensor(t)
+	call.tensor(other)
 	r := call.one()
 	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opXlogy = opRef{name: "aten::xlogy", overload: "Tensor"}
+
+// Xlogy is self·log(other), 0 where self is 0.
+//
+//	aten::xlogy.Tensor(Tensor self, Tensor other) -> Tensor
+func (t *Tensor) Xlogy(other *Tensor) *Tensor {
+	call := args{op: &opXlogy}
+	call.tensor(t)
+	call.tensor(other)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opAtan2 = opRef{name: "aten::atan2", overload: ""}
+
+// Atan2 is the angle of the point (other, self).
+//
+//	aten::atan2(Tensor self, Tensor other) -> Tensor
+func (t *Tensor) Atan2(other *Tensor) *Tensor {
+	call := args{op: &opAtan2}
+	call.tensor(t)
+	call.tensor(other)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opRemainderScalar = opRef{name: "aten::remainder", overload: "Scalar"}
+
+// RemainderScalar has the sign of the divisor, as Python's %.
+//
+//	aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor
+func (t *Tensor) RemainderScalar(other any) *Tensor {
+	call := args{op: &opRemainderScalar}
+	call.tensor(t)
+	call.scalar(other)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opLerpTensor = opRef{name: "aten::lerp", overload: "Tensor"}
+
+// LerpTensor is self + weight·(end - self) elementwise.
+//
+//	aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor
+func (t *Tensor) LerpTensor(end *Tensor, weight *Tensor) *Tensor {
+	call := args{op: &opLerpTensor}
+	call.tensor(t)
+	call.tensor(end)
+	call.tensor(weight)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(end)
+	runtime.KeepAlive(weight)
 	return r
 }

@@ -402,3 +402,18 @@ func (t *Tensor) Nonzero() *Tensor {
 	runtime.KeepAlive(t)
 	return r
 }
+
+var fnIsin = opRef{name: "aten::isin", overload: "Tensor_Tensor"}
+
+// Isin marks the elements that occur among test_elements.
+//
+//	aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
+func Isin(elements *Tensor, testElements *Tensor) *Tensor {
+	call := args{op: &fnIsin}
+	call.tensor(elements)
+	call.tensor(testElements)
+	r := call.one()
+	runtime.KeepAlive(elements)
+	runtime.KeepAlive(testElements)
+	return r
+}

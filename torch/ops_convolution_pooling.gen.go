@@ -205,3 +205,35 @@ func (t *Tensor) UpsampleBicubic2dAA(outputSize []int, alignCorners bool) *Tenso
 	runtime.KeepAlive(t)
 	return r
 }
+
+var opMaxPool2dWithIndices = opRef{name: "aten::max_pool2d_with_indices", overload: ""}
+
+// MaxPool2dWithIndices is MaxPool2d with the places of the maxima.
+//
+//	aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
+func (t *Tensor) MaxPool2dWithIndices(kernelSize []int, stride []int, padding []int, dilation []int, ceilMode bool) (*Tensor, *Tensor) {
+	call := args{op: &opMaxPool2dWithIndices}
+	call.tensor(t)
+	call.ints(kernelSize)
+	call.ints(stride)
+	call.ints(padding)
+	call.ints(dilation)
+	call.bool(ceilMode)
+	r, s := call.two()
+	runtime.KeepAlive(t)
+	return r, s
+}
+
+var opPixelShuffle = opRef{name: "aten::pixel_shuffle", overload: ""}
+
+// PixelShuffle turns [N, C·r², H, W] into [N, C, H·r, W·r].
+//
+//	aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor
+func (t *Tensor) PixelShuffle(upscaleFactor int) *Tensor {
+	call := args{op: &opPixelShuffle}
+	call.tensor(t)
+	call.int(upscaleFactor)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}

@@ -226,3 +226,107 @@ func CosineSimilarity(x1 *Tensor, x2 *Tensor, dim int, eps float64) *Tensor {
 	runtime.KeepAlive(x2)
 	return r
 }
+
+var opBaddbmm = opRef{name: "aten::baddbmm", overload: ""}
+
+// Baddbmm is beta·self + alpha·batch1·batch2 for batches of matrices.
+//
+//	aten::baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+func (t *Tensor) Baddbmm(batch1 *Tensor, batch2 *Tensor, beta any, alpha any) *Tensor {
+	call := args{op: &opBaddbmm}
+	call.tensor(t)
+	call.tensor(batch1)
+	call.tensor(batch2)
+	call.scalar(beta)
+	call.scalar(alpha)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(batch1)
+	runtime.KeepAlive(batch2)
+	return r
+}
+
+var opTensordot = opRef{name: "aten::tensordot", overload: ""}
+
+// Tensordot sums products over pairs of dimensions.
+//
+//	aten::tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor
+func (t *Tensor) Tensordot(other *Tensor, dimsSelf []int, dimsOther []int) *Tensor {
+	call := args{op: &opTensordot}
+	call.tensor(t)
+	call.tensor(other)
+	call.ints(dimsSelf)
+	call.ints(dimsOther)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opTrace = opRef{name: "aten::trace", overload: ""}
+
+// Trace is the sum of a matrix's diagonal.
+//
+//	aten::trace(Tensor self) -> Tensor
+func (t *Tensor) Trace() *Tensor {
+	call := args{op: &opTrace}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var fnCdist = opRef{name: "aten::cdist", overload: ""}
+
+// Cdist is the p-norm distance of each row of x1 to each row of x2.
+//
+//	aten::cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor
+func Cdist(x1 *Tensor, x2 *Tensor, p float64) *Tensor {
+	call := args{op: &fnCdist}
+	call.tensor(x1)
+	call.tensor(x2)
+	call.float(p)
+	r := call.one()
+	runtime.KeepAlive(x1)
+	runtime.KeepAlive(x2)
+	return r
+}
+
+var fnLinalgDet = opRef{name: "aten::linalg_det", overload: ""}
+
+// LinalgDet is the determinant.
+//
+//	aten::linalg_det(Tensor A) -> Tensor
+func LinalgDet(A *Tensor) *Tensor {
+	call := args{op: &fnLinalgDet}
+	call.tensor(A)
+	r := call.one()
+	runtime.KeepAlive(A)
+	return r
+}
+
+var fnLinalgSlogdet = opRef{name: "aten::linalg_slogdet", overload: ""}
+
+// LinalgSlogdet is the determinant's sign and the logarithm of its absolute value.
+//
+//	aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)
+func LinalgSlogdet(A *Tensor) (*Tensor, *Tensor) {
+	call := args{op: &fnLinalgSlogdet}
+	call.tensor(A)
+	r, s := call.two()
+	runtime.KeepAlive(A)
+	return r, s
+}
+
+var opLinalgEigh = opRef{name: "aten::linalg_eigh", overload: ""}
+
+// LinalgEigh gives the eigenvalues (ascending) and eigenvectors of symmetric matrices, of which it reads the lower triangle.
+//
+//	aten::linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)
+func (t *Tensor) LinalgEigh() (*Tensor, *Tensor) {
+	call := args{op: &opLinalgEigh}
+	call.tensor(t)
+	r, s := call.two()
+	runtime.KeepAlive(t)
+	return r, s
+}

@@ -107,3 +107,55 @@ func (t *Tensor) KlDiv(target *Tensor, reduction int) *Tensor {
 	runtime.KeepAlive(target)
 	return r
 }
+
+var opSmoothL1Loss = opRef{name: "aten::smooth_l1_loss", overload: ""}
+
+// SmoothL1Loss is squared below beta and absolute above; reduction 0 none, 1 mean, 2 sum.
+//
+//	aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor
+func (t *Tensor) SmoothL1Loss(target *Tensor, reduction int, beta float64) *Tensor {
+	call := args{op: &opSmoothL1Loss}
+	call.tensor(t)
+	call.tensor(target)
+	call.int(reduction)
+	call.float(beta)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(target)
+	return r
+}
+
+var opHuberLoss = opRef{name: "aten::huber_loss", overload: ""}
+
+// HuberLoss is delta times SmoothL1Loss with beta = delta.
+//
+//	aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor
+func (t *Tensor) HuberLoss(target *Tensor, reduction int, delta float64) *Tensor {
+	call := args{op: &opHuberLoss}
+	call.tensor(t)
+	call.tensor(target)
+	call.int(reduction)
+	call.float(delta)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(target)
+	return r
+}
+
+var opBinaryCrossEntropy = opRef{name: "aten::binary_cross_entropy", overload: ""}
+
+// BinaryCrossEntropy takes probabilities and targets in [0, 1]; logarithms are limited to -100; weight may be nil.
+//
+//	aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
+func (t *Tensor) BinaryCrossEntropy(target *Tensor, weight *Tensor, reduction int) *Tensor {
+	call := args{op: &opBinaryCrossEntropy}
+	call.tensor(t)
+	call.tensor(target)
+	call.tensor(weight)
+	call.int(reduction)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(target)
+	runtime.KeepAlive(weight)
+	return r
+}

@@ -180,3 +180,93 @@ func FusedAdamW_(self []*Tensor, grads []*Tensor, expAvgs []*Tensor, expAvgSqs [
 	runtime.KeepAlive(maxExpAvgSqs)
 	runtime.KeepAlive(stateSteps)
 }
+
+var fnForeachAdd = opRef{name: "aten::_foreach_add", overload: "List"}
+
+// ForeachAdd is self + alpha·other for each pair.
+//
+//	aten::_foreach_add.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]
+func ForeachAdd(self []*Tensor, other []*Tensor, alpha any) []*Tensor {
+	call := args{op: &fnForeachAdd}
+	call.tensors(self)
+	call.tensors(other)
+	call.scalar(alpha)
+	r := call.list()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var fnForeachMul_ = opRef{name: "aten::_foreach_mul_", overload: "List"}
+
+// ForeachMul_ multiplies pairs in place.
+//
+//	aten::_foreach_mul_.List(Tensor(a!)[] self, Tensor[] other) -> ()
+func ForeachMul_(self []*Tensor, other []*Tensor) {
+	call := args{op: &fnForeachMul_}
+	call.tensors(self)
+	call.tensors(other)
+	call.void()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(other)
+}
+
+var fnForeachDivScalar_ = opRef{name: "aten::_foreach_div_", overload: "Scalar"}
+
+// ForeachDivScalar_ divides each tensor by a number in place.
+//
+//	aten::_foreach_div_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()
+func ForeachDivScalar_(self []*Tensor, scalar any) {
+	call := args{op: &fnForeachDivScalar_}
+	call.tensors(self)
+	call.scalar(scalar)
+	call.void()
+	runtime.KeepAlive(self)
+}
+
+var fnForeachSqrt = opRef{name: "aten::_foreach_sqrt", overload: ""}
+
+// ForeachSqrt is the square root of each tensor.
+//
+//	aten::_foreach_sqrt(Tensor[] self) -> Tensor[]
+func ForeachSqrt(self []*Tensor) []*Tensor {
+	call := args{op: &fnForeachSqrt}
+	call.tensors(self)
+	r := call.list()
+	runtime.KeepAlive(self)
+	return r
+}
+
+var fnForeachAddcmul_ = opRef{name: "aten::_foreach_addcmul_", overload: "Scalar"}
+
+// ForeachAddcmul_ adds value·tensor1·tensor2 to each tensor in place.
+//
+//	aten::_foreach_addcmul_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()
+func ForeachAddcmul_(self []*Tensor, tensor1 []*Tensor, tensor2 []*Tensor, value any) {
+	call := args{op: &fnForeachAddcmul_}
+	call.tensors(self)
+	call.tensors(tensor1)
+	call.tensors(tensor2)
+	call.scalar(value)
+	call.void()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(tensor1)
+	runtime.KeepAlive(tensor2)
+}
+
+var fnForeachAddcdiv_ = opRef{name: "aten::_foreach_addcdiv_", overload: "Scalar"}
+
+// ForeachAddcdiv_ adds value·tensor1/tensor2 to each tensor in place.
+//
+//	aten::_foreach_addcdiv_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()
+func ForeachAddcdiv_(self []*Tensor, tensor1 []*Tensor, tensor2 []*Tensor, value any) {
+	call := args{op: &fnForeachAddcdiv_}
+	call.tensors(self)
+	call.tensors(tensor1)
+	call.tensors(tensor2)
+	call.scalar(value)
+	call.void()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(tensor1)
+	runtime.KeepAlive(tensor2)
+}

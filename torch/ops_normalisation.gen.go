@@ -66,3 +66,45 @@ func GroupNorm(input *Tensor, numGroups int, weight *Tensor, bias *Tensor, eps f
 	runtime.KeepAlive(bias)
 	return r
 }
+
+var fnInstanceNorm = opRef{name: "aten::instance_norm", overload: ""}
+
+// InstanceNorm normalises each channel of each sample.
+//
+//	aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor
+func InstanceNorm(input *Tensor, weight *Tensor, bias *Tensor, runningMean *Tensor, runningVar *Tensor, useInputStats bool, momentum float64, eps float64, cudnnEnabled bool) *Tensor {
+	call := args{op: &fnInstanceNorm}
+	call.tensor(input)
+	call.tensor(weight)
+	call.tensor(bias)
+	call.tensor(runningMean)
+	call.tensor(runningVar)
+	call.bool(useInputStats)
+	call.float(momentum)
+	call.float(eps)
+	call.bool(cudnnEnabled)
+	r := call.one()
+	runtime.KeepAlive(input)
+	runtime.KeepAlive(weight)
+	runtime.KeepAlive(bias)
+	runtime.KeepAlive(runningMean)
+	runtime.KeepAlive(runningVar)
+	return r
+}
+
+var fnRMSNorm = opRef{name: "aten::rms_norm", overload: ""}
+
+// RMSNorm divides the last dimensions by their root mean square.
+//
+//	aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
+func RMSNorm(input *Tensor, normalizedShape []int, weight *Tensor, eps float64) *Tensor {
+	call := args{op: &fnRMSNorm}
+	call.tensor(input)
+	call.ints(normalizedShape)
+	call.tensor(weight)
+	call.float(eps)
+	r := call.one()
+	runtime.KeepAlive(input)
+	runtime.KeepAlive(weight)
+	return r
+}

@@ -118,3 +118,36 @@ func (t *Tensor) Random_(from int, to int, generator *Generator) *Tensor {
 	runtime.KeepAlive(generator)
 	return t
 }
+
+var opBernoulliTensor_ = opRef{name: "aten::bernoulli_", overload: "Tensor"}
+
+// BernoulliTensor_ fills with ones with the probabilities in p.
+//
+//	aten::bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)
+func (t *Tensor) BernoulliTensor_(p *Tensor, generator *Generator) *Tensor {
+	call := args{op: &opBernoulliTensor_}
+	call.tensor(t)
+	call.tensor(p)
+	call.gen(generator)
+	call.void()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(p)
+	runtime.KeepAlive(generator)
+	return t
+}
+
+var opGeometric_ = opRef{name: "aten::geometric_", overload: ""}
+
+// Geometric_ fills with the number of trials up to the first success.
+//
+//	aten::geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)
+func (t *Tensor) Geometric_(p float64, generator *Generator) *Tensor {
+	call := args{op: &opGeometric_}
+	call.tensor(t)
+	call.float(p)
+	call.gen(generator)
+	call.void()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(generator)
+	return t
+}

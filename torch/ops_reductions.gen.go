@@ -334,3 +334,48 @@ func (t *Tensor) CountNonzero() *Tensor {
 	runtime.KeepAlive(t)
 	return r
 }
+
+var opCumprod = opRef{name: "aten::cumprod", overload: ""}
+
+// Cumprod is the running product along a dimension.
+//
+//	aten::cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
+func (t *Tensor) Cumprod(dim int) *Tensor {
+	call := args{op: &opCumprod}
+	call.tensor(t)
+	call.int(dim)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opVarMean = opRef{name: "aten::var_mean", overload: "correction"}
+
+// VarMean gives variance and mean along dimensions; correction 1 is the unbiased variance.
+//
+//	aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
+func (t *Tensor) VarMean(dim []int, correction any, keepdim bool) (*Tensor, *Tensor) {
+	call := args{op: &opVarMean}
+	call.tensor(t)
+	call.ints(dim)
+	call.scalar(correction)
+	call.bool(keepdim)
+	r, s := call.two()
+	runtime.KeepAlive(t)
+	return r, s
+}
+
+var opMedianDim = opRef{name: "aten::median", overload: "dim"}
+
+// MedianDim gives the (lower) median along a dimension and its index.
+//
+//	aten::median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+func (t *Tensor) MedianDim(dim int, keepdim bool) (*Tensor, *Tensor) {
+	call := args{op: &opMedianDim}
+	call.tensor(t)
+	call.int(dim)
+	call.bool(keepdim)
+	r, s := call.two()
+	runtime.KeepAlive(t)
+	return r, s
+}

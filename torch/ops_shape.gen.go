@@ -238,211 +238,6 @@ func (t *Tensor) Narrow(dim int, start int, length int) *Tensor {
 	return r
 }
 
-var opIndexSelect = opRef{name: "aten::index_select", overload: ""}
-
-// IndexSelect gathers indices of one dimension.
-//
-//	aten::index_select(Tensor self, int dim, Tensor index) -> Tensor
-func (t *Tensor) IndexSelect(dim int, index *Tensor) *Tensor {
-	call := args{op: &opIndexSelect}
-	call.tensor(t)
-	call.int(dim)
-	call.tensor(index)
-	r := call.one()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(index)
-	return r
-}
-
-var opIndex = opRef{name: "aten::index", overload: "Tensor"}
-
-// Index is advanced indexing with integer or bool tensors, one per dimension, nil for all.
-//
-//	aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor
-func (t *Tensor) Index(indices []*Tensor) *Tensor {
-	call := args{op: &opIndex}
-	call.tensor(t)
-	call.tensors(indices)
-	r := call.one()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(indices)
-	return r
-}
-
-var opIndexPut = opRef{name: "aten::index_put", overload: ""}
-
-// IndexPut writes values at advanced indices into a copy.
-//
-//	aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
-func (t *Tensor) IndexPut(indices []*Tensor, values *Tensor, accumulate bool) *Tensor {
-	call := args{op: &opIndexPut}
-	call.tensor(t)
-	call.tensors(indices)
-	call.tensor(values)
-	call.bool(accumulate)
-	r := call.one()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(indices)
-	runtime.KeepAlive(values)
-	return r
-}
-
-var opIndexPut_ = opRef{name: "aten::index_put_", overload: ""}
-
-// IndexPut_ writes values at advanced indices.
-//
-//	aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)
-func (t *Tensor) IndexPut_(indices []*Tensor, values *Tensor, accumulate bool) *Tensor {
-	call := args{op: &opIndexPut_}
-	call.tensor(t)
-	call.tensors(indices)
-	call.tensor(values)
-	call.bool(accumulate)
-	call.void()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(indices)
-	runtime.KeepAlive(values)
-	return t
-}
-
-var opIndexAdd = opRef{name: "aten::index_add", overload: ""}
-
-// IndexAdd adds slices of source at indices of a dimension.
-//
-//	aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor
-func (t *Tensor) IndexAdd(dim int, index *Tensor, source *Tensor) *Tensor {
-	call := args{op: &opIndexAdd}
-	call.tensor(t)
-	call.int(dim)
-	call.tensor(index)
-	call.tensor(source)
-	r := call.one()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(index)
-	runtime.KeepAlive(source)
-	return r
-}
-
-var opGather = opRef{name: "aten::gather", overload: ""}
-
-// Gather picks along a dimension by an index tensor of the result's shape.
-//
-//	aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor
-func (t *Tensor) Gather(dim int, index *Tensor) *Tensor {
-	call := args{op: &opGather}
-	call.tensor(t)
-	call.int(dim)
-	call.tensor(index)
-	r := call.one()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(index)
-	return r
-}
-
-var opScatter = opRef{name: "aten::scatter", overload: "src"}
-
-// Scatter writes src at indices along a dimension into a copy.
-//
-//	aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
-func (t *Tensor) Scatter(dim int, index *Tensor, src *Tensor) *Tensor {
-	call := args{op: &opScatter}
-	call.tensor(t)
-	call.int(dim)
-	call.tensor(index)
-	call.tensor(src)
-	r := call.one()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(index)
-	runtime.KeepAlive(src)
-	return r
-}
-
-var opScatterValue = opRef{name: "aten::scatter", overload: "value"}
-
-// ScatterValue writes a number at indices along a dimension into a copy.
-//
-//	aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor
-func (t *Tensor) ScatterValue(dim int, index *Tensor, value any) *Tensor {
-	call := args{op: &opScatterValue}
-	call.tensor(t)
-	call.int(dim)
-	call.tensor(index)
-	call.scalar(value)
-	r := call.one()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(index)
-	return r
-}
-
-var opScatter_ = opRef{name: "aten::scatter_", overload: "src"}
-
-// Scatter_ is the in-place form of Scatter.
-//
-//	aten::scatter_.src(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)
-func (t *Tensor) Scatter_(dim int, index *Tensor, src *Tensor) *Tensor {
-	call := args{op: &opScatter_}
-	call.tensor(t)
-	call.int(dim)
-	call.tensor(index)
-	call.tensor(src)
-	call.void()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(index)
-	runtime.KeepAlive(src)
-	return t
-}
-
-var opScatterValue_ = opRef{name: "aten::scatter_", overload: "value"}
-
-// ScatterValue_ is the in-place form of ScatterValue.
-//
-//	aten::scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)
-func (t *Tensor) ScatterValue_(dim int, index *Tensor, value any) *Tensor {
-	call := args{op: &opScatterValue_}
-	call.tensor(t)
-	call.int(dim)
-	call.tensor(index)
-	call.scalar(value)
-	call.void()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(index)
-	return t
-}
-
-var opScatterAdd = opRef{name: "aten::scatter_add", overload: ""}
-
-// ScatterAdd adds src at indices along a dimension.
-//
-//	aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
-func (t *Tensor) ScatterAdd(dim int, index *Tensor, src *Tensor) *Tensor {
-	call := args{op: &opScatterAdd}
-	call.tensor(t)
-	call.int(dim)
-	call.tensor(index)
-	call.tensor(src)
-	r := call.one()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(index)
-	runtime.KeepAlive(src)
-	return r
-}
-
-var opTakeAlongDim = opRef{name: "aten::take_along_dim", overload: ""}
-
-// TakeAlongDim picks with broadcast indices along a dimension.
-//
-//	aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor
-func (t *Tensor) TakeAlongDim(indices *Tensor, dim int) *Tensor {
-	call := args{op: &opTakeAlongDim}
-	call.tensor(t)
-	call.tensor(indices)
-	call.int(dim)
-	r := call.one()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(indices)
-	return r
-}
-
 var opSplit = opRef{name: "aten::split", overload: "Tensor"}
 
 // Split cuts a dimension into pieces of a size; the last may be shorter.
@@ -588,210 +383,6 @@ func (t *Tensor) Diagonal(offset int, dim1 int, dim2 int) *Tensor {
 	return r
 }
 
-var opContiguous = opRef{name: "aten::contiguous", overload: ""}
-
-// Contiguous is the tensor in row-major order, itself where it is already.
-//
-//	aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)
-func (t *Tensor) Contiguous() *Tensor {
-	call := args{op: &opContiguous}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opClone = opRef{name: "aten::clone", overload: ""}
-
-// Clone copies the tensor; autograd sees through it.
-//
-//	aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
-func (t *Tensor) Clone() *Tensor {
-	call := args{op: &opClone}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opDetach = opRef{name: "aten::detach", overload: ""}
-
-// Detach is the same storage without history.
-//
-//	aten::detach(Tensor(a) self) -> Tensor(a)
-func (t *Tensor) Detach() *Tensor {
-	call := args{op: &opDetach}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opCopy_ = opRef{name: "aten::copy_", overload: ""}
-
-// Copy_ overwrites self with src, broadcast and converted.
-//
-//	aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
-func (t *Tensor) Copy_(src *Tensor) *Tensor {
-	call := args{op: &opCopy_}
-	call.tensor(t)
-	call.tensor(src)
-	call.void()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(src)
-	return t
-}
-
-var opZero_ = opRef{name: "aten::zero_", overload: ""}
-
-// Zero_ fills with zeros.
-//
-//	aten::zero_(Tensor(a!) self) -> Tensor(a!)
-func (t *Tensor) Zero_() *Tensor {
-	call := args{op: &opZero_}
-	call.tensor(t)
-	call.void()
-	runtime.KeepAlive(t)
-	return t
-}
-
-var opFill_ = opRef{name: "aten::fill_", overload: "Scalar"}
-
-// Fill_ fills with a number.
-//
-//	aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)
-func (t *Tensor) Fill_(value any) *Tensor {
-	call := args{op: &opFill_}
-	call.tensor(t)
-	call.scalar(value)
-	call.void()
-	runtime.KeepAlive(t)
-	return t
-}
-
-var opFillTensor_ = opRef{name: "aten::fill_", overload: "Tensor"}
-
-// FillTensor_ fills with a zero-dimensional tensor.
-//
-//	aten::fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)
-func (t *Tensor) FillTensor_(value *Tensor) *Tensor {
-	call := args{op: &opFillTensor_}
-	call.tensor(t)
-	call.tensor(value)
-	call.void()
-	runtime.KeepAlive(t)
-	runtime.KeepAlive(value)
-	return t
-}
-
-var opZerosLike = opRef{name: "aten::zeros_like", overload: ""}
-
-// ZerosLike is zeros of the same shape, dtype and device.
-//
-//	aten::zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
-func (t *Tensor) ZerosLike() *Tensor {
-	call := args{op: &opZerosLike}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opOnesLike = opRef{name: "aten::ones_like", overload: ""}
-
-// OnesLike is ones of the same shape, dtype and device.
-//
-//	aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
-func (t *Tensor) OnesLike() *Tensor {
-	call := args{op: &opOnesLike}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opEmptyLike = opRef{name: "aten::empty_like", overload: ""}
-
-// EmptyLike is undefined values of the same shape, dtype and device.
-//
-//	aten::empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
-func (t *Tensor) EmptyLike() *Tensor {
-	call := args{op: &opEmptyLike}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opRandLike = opRef{name: "aten::rand_like", overload: ""}
-
-// RandLike draws uniform numbers of the same shape, dtype and device.
-//
-//	aten::rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
-func (t *Tensor) RandLike() *Tensor {
-	call := args{op: &opRandLike}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opRandnLike = opRef{name: "aten::randn_like", overload: ""}
-
-// RandnLike draws normal numbers of the same shape, dtype and device.
-//
-//	aten::randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
-func (t *Tensor) RandnLike() *Tensor {
-	call := args{op: &opRandnLike}
-	call.tensor(t)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opToDType = opRef{name: "aten::to", overload: "dtype"}
-
-// ToDType converts the element type.
-//
-//	aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
-func (t *Tensor) ToDType(dtype DType) *Tensor {
-	call := args{op: &opToDType}
-	call.tensor(t)
-	call.dtype(dtype)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opToDeviceDType = opRef{name: "aten::to", overload: "device"}
-
-// ToDeviceDType moves and converts.
-//
-//	aten::to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
-func (t *Tensor) ToDeviceDType(device Device, dtype DType) *Tensor {
-	call := args{op: &opToDeviceDType}
-	call.tensor(t)
-	call.device(device)
-	call.dtype(dtype)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
-var opOneHot = opRef{name: "aten::one_hot", overload: ""}
-
-// OneHot turns class indices into 0/1 rows.
-//
-//	aten::one_hot(Tensor self, int num_classes=-1) -> Tensor
-func (t *Tensor) OneHot(numClasses int) *Tensor {
-	call := args{op: &opOneHot}
-	call.tensor(t)
-	call.int(numClasses)
-	r := call.one()
-	runtime.KeepAlive(t)
-	return r
-}
-
 var opAsStrided = opRef{name: "aten::as_strided", overload: ""}
 
 // AsStrided is a view with explicit sizes and strides.
@@ -818,6 +409,95 @@ func (t *Tensor) Pad(pad []int, mode string, value float64) *Tensor {
 	call.ints(pad)
 	call.str(mode)
 	call.float(value)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opSqueezeAll = opRef{name: "aten::squeeze", overload: ""}
+
+// SqueezeAll removes all dimensions of length 1.
+//
+//	aten::squeeze(Tensor(a) self) -> Tensor(a)
+func (t *Tensor) SqueezeAll() *Tensor {
+	call := args{op: &opSqueezeAll}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opMovedim = opRef{name: "aten::movedim", overload: "int"}
+
+// Movedim moves a dimension to another place.
+//
+//	aten::movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)
+func (t *Tensor) Movedim(source int, destination int) *Tensor {
+	call := args{op: &opMovedim}
+	call.tensor(t)
+	call.int(source)
+	call.int(destination)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opUnfold = opRef{name: "aten::unfold", overload: ""}
+
+// Unfold shows all windows of a size along a dimension as a new last dimension.
+//
+//	aten::unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)
+func (t *Tensor) Unfold(dimension int, size int, step int) *Tensor {
+	call := args{op: &opUnfold}
+	call.tensor(t)
+	call.int(dimension)
+	call.int(size)
+	call.int(step)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opSplitWithSizes = opRef{name: "aten::split_with_sizes", overload: ""}
+
+// SplitWithSizes cuts a dimension into pieces of these sizes.
+//
+//	aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]
+func (t *Tensor) SplitWithSizes(splitSizes []int, dim int) []*Tensor {
+	call := args{op: &opSplitWithSizes}
+	call.tensor(t)
+	call.ints(splitSizes)
+	call.int(dim)
+	r := call.list()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var fnMeshgrid = opRef{name: "aten::meshgrid", overload: "indexing"}
+
+// Meshgrid makes coordinate grids of one-dimensional tensors; indexing "ij" or "xy".
+//
+//	aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]
+func Meshgrid(tensors []*Tensor, indexing string) []*Tensor {
+	call := args{op: &fnMeshgrid}
+	call.tensors(tensors)
+	call.str(indexing)
+	r := call.list()
+	runtime.KeepAlive(tensors)
+	return r
+}
+
+var opDiagEmbed = opRef{name: "aten::diag_embed", overload: ""}
+
+// DiagEmbed writes the last dimension on the diagonal of a matrix.
+//
+//	aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor
+func (t *Tensor) DiagEmbed(offset int, dim1 int, dim2 int) *Tensor {
+	call := args{op: &opDiagEmbed}
+	call.tensor(t)
+	call.int(offset)
+	call.int(dim1)
+	call.int(dim2)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r

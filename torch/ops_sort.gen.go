@@ -129,3 +129,19 @@ func (t *Tensor) Bincount(weights *Tensor, minlength int) *Tensor {
 	runtime.KeepAlive(weights)
 	return r
 }
+
+var opUnique = opRef{name: "aten::_unique2", overload: ""}
+
+// Unique gives the different values, the place of each element among them, and how often each occurs; what was not asked for is empty.
+//
+//	aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
+func (t *Tensor) Unique(sorted bool, returnInverse bool, returnCounts bool) (*Tensor, *Tensor, *Tensor) {
+	call := args{op: &opUnique}
+	call.tensor(t)
+	call.bool(sorted)
+	call.bool(returnInverse)
+	call.bool(returnCounts)
+	r, s, u := call.three()
+	runtime.KeepAlive(t)
+	return r, s, u
+}

@@ -44,6 +44,9 @@ func (s *Arena) Keep(ts ...*Tensor) *Tensor {
 		case outer > 0:
 			t.scope = uint32(outer)
 		}
+		if tracing {
+			traceMoved(t.h, s.id, t.scope)
+		}
 	}
 	if len(ts) == 0 {
 		return nil
@@ -63,6 +66,9 @@ func Scope(f func(s *Arena)) {
 	defer func() {
 		scopeSlots[id%uint32(len(scopeSlots))].Store(0)
 		abi.ScopeEnd()
+		if tracing {
+			traceScopeEnded(id)
+		}
 	}()
 	f(&Arena{id})
 }

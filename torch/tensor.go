@@ -48,6 +48,9 @@ func own(h uint64, scope uint32) *Tensor {
 		return nil
 	}
 	t := &Tensor{h: h, scope: scope}
+	if tracing {
+		traceMade(h, scope)
+	}
 	if scope == 0 {
 		t.cleanup = runtime.AddCleanup(t, enqueue, h)
 	}
@@ -72,6 +75,11 @@ func drain() {
 		return
 	}
 	queued.Add(-int64(len(q)))
+	if tracing {
+		for _, h := range q {
+			traceFreed(h, 0)
+		}
+	}
 	liveBytes.Add(-int64(abi.Release(q)))
 }
 
@@ -117,6 +125,9 @@ func (t *Tensor) Free() {
 	h := t.h
 	if t.scope == 0 {
 		t.h = 0
+		if tracing {
+			traceFreed(h, 0)
+		}
 		t.cleanup.Stop()
 		one := [1]uint64{h}
 		liveBytes.Add(-int64(abi.Release(one[:])))
@@ -124,6 +135,9 @@ func (t *Tensor) Free() {
 	}
 	if scopeAlive(t.scope) && abi.ScopeDrop(h) {
 		t.h = 0
+		if tracing {
+			traceFreed(h, t.scope)
+		}
 	}
 }
 

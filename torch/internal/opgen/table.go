@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"go/token"
+	"slices"
 	"strings"
 )
 
@@ -28,8 +30,8 @@ type entry struct {
 }
 
 type param struct {
-	typ, name string
-	optional  bool
+	typ, name  string
+	hasDefault bool
 }
 
 func parseTable(src string) ([]section, error) {
@@ -86,17 +88,35 @@ func parseEntry(line string) (entry, error) {
 		return e, fmt.Errorf("%q: want Name(params)", spec)
 	}
 	e.goName = name
+	if !token.IsExported(name) || !token.IsIdentifier(name) {
+		return e, fmt.Errorf("%q is no exported Go name", name)
+	}
+	if !strings.HasPrefix(e.doc, name+" ") {
+		return e, fmt.Errorf("%s: the doc line must begin with %q", name, name)
+	}
+	last := -1
 	for _, p := range strings.Split(strings.TrimSuffix(rest, ")"), ",") {
 		p = strings.TrimSpace(p)
 		if p == "" {
 			continue
 		}
+		if e.variadic != "" {
+			return e, fmt.Errorf("%s: %s... must be the last parameter", name, e.variadic)
+		}
 		if q, ok := strings.CutSuffix(p, "..."); ok {
 			p, e.variadic = q, q
 		}
-		if !e.has(p) {
+		at := slices.IndexFunc(e.params, func(q param) bool { return q.name == p })
+		if at < 0 {
 			return e, fmt.Errorf("%s has no parameter %q", e.name, p)
 		}
+		if at <= last {
+			return e, fmt.Errorf("%s: parameter %q is out of the schema's order", name, p)
+		}
+		if e.variadic != "" && !strings.HasSuffix(e.params[at].typ, "[]") {
+			return e, fmt.Errorf("%s: %s is no list and cannot be variadic", name, p)
+		}
+		last = at
 		e.shown[p] = true
 	}
 	if !e.function {
@@ -105,16 +125,12 @@ func parseEntry(line string) (entry, error) {
 		}
 		e.shown[e.params[0].name] = true
 	}
-	return e, nil
-}
-
-func (e *entry) has(name string) bool {
 	for _, p := range e.params {
-		if p.name == name {
-			return true
+		if !e.shown[p.name] && !p.hasDefault {
+			return e, fmt.Errorf("%s: parameter %q has no default and must be shown", name, p.name)
 		}
 	}
-	return false
+	return e, nil
 }
 
 // parseSchema reads name.overload(args) -> returns as libtorch prints it.
@@ -133,19 +149,17 @@ func (e *entry) parseSchema() error {
 		if a == "*" {
 			continue
 		}
-		a, _, _ = strings.Cut(a, "=")
+		a, _, hasDefault := strings.Cut(a, "=")
 		cut := strings.LastIndexByte(a, ' ')
 		if cut < 0 {
 			return fmt.Errorf("argument %q has no name", a)
 		}
 		typ, name := a[:cut], a[cut+1:]
-		p := param{typ: stripAlias(typ), name: name}
+		p := param{typ: stripAlias(typ), name: name, hasDefault: hasDefault}
 		if i == 0 {
 			written = strings.Contains(typ, "!")
 		}
-		if t, ok := strings.CutSuffix(p.typ, "?"); ok {
-			p.typ, p.optional = t, true
-		}
+		p.typ = strings.TrimSuffix(p.typ, "?")
 		e.params = append(e.params, p)
 	}
 	_, ret, ok := strings.Cut(rest[end:], "-> ")

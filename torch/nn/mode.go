@@ -1,0 +1,85 @@
+package nn
+
+import (
+	"reflect"
+
+	"github.com/gospml/gospml/torch"
+)
+
+// SetTraining switches a module and all layers in it to training mode (on) or evaluation mode: it sets the field Training
+// bool of every struct that has one.
+func SetTraining(m any, on bool) {
+	for _, l := range Modules(m) {
+		v := reflect.Indirect(reflect.ValueOf(l))
+		if v.Kind() != reflect.Struct {
+			continue
+		}
+		if f, ok := v.Type().FieldByName("Training"); ok && len(f.Index) == 1 && f.Type.Kind() == reflect.Bool {
+			v.FieldByIndex(f.Index).SetBool(on)
+		}
+	}
+}
+
+// FreezeBatchNorm makes all batch normalisation of a module use its running statistics and leave them as they are, in
+// training mode too; on false undoes it. Gains and biases are trained as before (RequiresGrad stops that).
+func FreezeBatchNorm(m any, on bool) {
+	for _, l := range Modules(m) {
+		if b, ok := l.(*BatchNorm2d); ok {
+			b.Frozen = on
+		}
+	}
+}
+
+// SetDropout sets the probability of every Dropout in a module.
+func SetDropout(m any, p float64) {
+	NewDropout(p) // checks p
+	for _, l := range Modules(m) {
+		if d, ok := l.(*Dropout); ok {
+			d.P = p
+		}
+	}
+}
+
+// RequiresGrad says whether autograd records the parameters of a module; off freezes it (torch.nn.Module.requires_grad_).
+func RequiresGrad(m any, on bool) {
+	for _, t := range NamedParameters(m) {
+		t.SetRequiresGrad(on)
+	}
+}
+
+// ToDType converts the floating point parameters and buffers of a module, and the gradients, in place: the tensors keep
+// their identity, so an optimizer keeps knowing them. Integer buffers stay.
+func ToDType(m any, d torch.DType) {
+	if !d.IsFloat() {
+		refuse("nn.ToDType", "%v is not a floating point type", d)
+	}
+	replace(m, func(t *torch.Tensor) *torch.Tensor {
+		if !t.DType().IsFloat() {
+			return t
+		}
+		return t.ToDType(d)
+	})
+}
+
+// ToDevice moves the parameters, buffers and gradients of a module in place; see ToDType.
+func ToDevice(m any, d torch.Device) {
+	replace(m, func(t *torch.Tensor) *torch.Tensor { return t.ToDevice(d) })
+}
+
+func replace(m any, f func(*torch.Tensor) *torch.Tensor) {
+	seen := map[*torch.Tensor]bool{}
+	Walk(m, func(e Entry) {
+		if seen[e.Tensor] {
+			return
+		}
+		seen[e.Tensor] = true
+		torch.Scope(func(*torch.Arena) {
+			torch.NoGrad(func() {
+				e.Tensor.SetData(f(e.Tensor))
+				if g := e.Tensor.Grad(); g != nil {
+					g.SetData(f(g))
+				}
+			})
+		})
+	})
+}
