@@ -1,0 +1,44 @@
+package pixel
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrDamaged: the bytes are not a whole, valid image.
+	ErrDamaged = errors.New("damaged image")
+	// ErrTooLarge: the header announces more pixels than [Options.MaxPixels].
+	ErrTooLarge = errors.New("image too large")
+	// ErrUnknownFormat: no image format that is known, or a kind of it that is not decoded.
+	ErrUnknownFormat = errors.New("unsupported image format")
+	// ErrLibrary: the native image library cannot be used. Also wraps native.ErrNotFound where it is absent.
+	ErrLibrary = errors.New("image library unavailable")
+)
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
+}
+
+func unsupported(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrUnknownFormat, fmt.Errorf(format, args...))
+}
+
+// checkSize compares a header's size with the limit.
+func checkSize(f Format, w, h int, o Options) error {
+	if w < 1 || h < 1 {
+		return damaged("the %s header says %d×%d pixels", f, w, h)
+	}
+	// Both are below 2^32 in every format, so the product fits.
+	if limit := o.maxPixels(); int64(w)*int64(h) > limit {
+		return fmt.Errorf("%w: %d×%d pixels are more than the limit of %d", ErrTooLarge, w, h, limit)
+	}
+	return nil
+}
+
+// guard turns a panic of an image decoder into an error.
+func guard(f Format, err *error) {
+	if r := recover(); r != nil {
+		*err = damaged("the %s decoder failed: %v", f, r)
+	}
+}

@@ -1,0 +1,87 @@
+package pixel
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/tiff"
+)
+
+// Format is an image file format, in Pillow's spelling.
+type Format string
+
+// The formats that are read.
+const (
+	JPEG Format = "JPEG"
+	PNG  Format = "PNG"
+	GIF  Format = "GIF"
+	BMP  Format = "BMP"
+	TIFF Format = "TIFF"
+	WebP Format = "WEBP"
+)
+
+// Info is what a file's header says.
+type Info struct {
+	Format Format
+	W, H   int // as stored; EXIF orientations 5 to 8 swap them when applied
+}
+
+// Sniff tells the format from a file's first bytes.
+func Sniff(b []byte) (Format, error) {
+	has := func(prefix string) bool { return len(b) >= len(prefix) && string(b[:len(prefix)]) == prefix }
+	switch {
+	case has("\xff\xd8\xff"):
+		return JPEG, nil
+	case has("\x89PNG\r\n\x1a\n"):
+		return PNG, nil
+	case has("GIF87a"), has("GIF89a"):
+		return GIF, nil
+	case has("BM"):
+		return BMP, nil
+	case has("II*\x00"), has("MM\x00*"):
+		return TIFF, nil
+	case has("RIFF") && len(b) >= 12 && string(b[8:12]) == "WEBP":
+		return WebP, nil
+	case len(b) == 0:
+		return "", damaged("the file is empty")
+	}
+	return "", unsupported("the file begins with % x, which is none of JPEG, PNG, GIF, BMP, TIFF, WebP", b[:min(len(b), 8)])
+}
+
+// Header reads a file's format and size and compares the size with the limit. It decodes nothing.
+func Header(b []byte, o Options) (info Info, err error) {
+	f, err := Sniff(b)
+	if err != nil {
+		return Info{}, err
+	}
+	defer guard(f, &err)
+	w, h, err := headerSize(f, b)
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{Format: f, W: w, H: h}, checkSize(f, w, h, o)
+}
+
+func headerSize(f Format, b []byte) (w, h int, err error) {
+	var c image.Config
+	switch f {
+	case JPEG:
+		return jpegSize(b)
+	case GIF:
+		return gifSize(b)
+	case WebP:
+		return webpSize(b)
+	case PNG:
+		c, err = png.DecodeConfig(bytes.NewReader(b))
+	case BMP:
+		c, err = bmp.DecodeConfig(bytes.NewReader(b))
+	case TIFF:
+		c, err = tiff.DecodeConfig(bytes.NewReader(b))
+	}
+	if err != nil {
+		return 0, 0, goError(f, err)
+	}
+	return c.Width, c.Height, nil
+}

@@ -1,0 +1,75 @@
+package pixel
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gospml/gospml/internal/testroot"
+	"github.com/stretchr/testify/require"
+)
+
+// golden reads a JSON file of testdata/pixel.
+func golden(t testing.TB, name string, to any) {
+	t.Helper()
+	b, err := os.ReadFile(testroot.Testdata("pixel", name))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, to))
+}
+
+// fillImage is the picture of the goldens' deterministic fill rule with that name.
+func fillImage(name string, w, h int) *RGB {
+	p := newRGB(w, h)
+	k := crc32.ChecksumIEEE([]byte(name))
+	for i := range p.Pix {
+		x := uint32(i)*2654435761 + k
+		x ^= x >> 15
+		x *= 2246822519
+		x ^= x >> 13
+		p.Pix[i] = byte(x >> 24) // floor((u + 0.5) * 256) with u = (x>>8)/2^24 - 0.5
+	}
+	return p
+}
+
+func crc(b []byte) uint32 { return crc32.ChecksumIEEE(b) }
+
+// floatCRC is the checksum of little-endian float32.
+func floatCRC(t testing.TB, x []float32) uint32 {
+	b, err := binary.Append(nil, binary.LittleEndian, x)
+	require.NoError(t, err)
+	return crc(b)
+}
+
+// atEveryLevel runs f with each set of kernels that this processor has.
+func atEveryLevel(t *testing.T, f func(t *testing.T)) {
+	l, err := load()
+	require.NoError(t, err)
+	best := l.setCPU(len(cpuNames) - 1)
+	defer l.setCPU(best)
+	for level := range best + 1 {
+		require.Equal(t, level, l.setCPU(level))
+		t.Run(l.cpu(), f)
+	}
+}
+
+// photos lists the pictures below a folder of the data root, in the order of their paths.
+func photos(t testing.TB, folder string) []string {
+	var all []string
+	require.NoError(t, filepath.WalkDir(testroot.Shared(t, "data", folder), func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && (strings.HasSuffix(path, ".jpg") || strings.HasSuffix(path, ".png")) {
+			all = append(all, path)
+		}
+		return err
+	}))
+	return all // WalkDir goes in lexical order folder by folder
+}
+
+func readFile(t testing.TB, path string) []byte {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return b
+}

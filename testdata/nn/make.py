@@ -1,0 +1,289 @@
+"""Makes the golden files of torch/nn, torch/optim and spml/backbone from PyTorch and torchvision.
+
+    python make.py            all of them, beside this file
+    python make.py layers     one of: layers init mlp optim vision
+
+Written with torch 2.11.0 and torchvision 0.26.0, one thread. float32 values are printed with nine digits, which name one
+float32, float64 values in full.
+"""
+import json
+import math
+import os
+import sys
+
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+import torch
+import torch.nn as nn
+import torchvision
+
+torch.set_num_threads(1)
+HERE = os.path.dirname(os.path.abspath(__file__))
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def arr(t):
+    return {"shape": list(t.shape), "data": [float("%.9g" % v) if t.dtype == torch.float32 else v for v in t.detach().double().flatten().tolist()]}
+
+
+def save(name, d):
+    d["about"] = {"made_by": "make.py", "torch": torch.__version__, "torchvision": torchvision.__version__, "cpu_capability": torch.backends.cpu.get_cpu_capability()}
+    with open(os.path.join(HERE, name + ".json"), "w") as f:
+        json.dump(d, f, separators=(",", ":"), allow_nan=False)
+        f.write("\n")
+
+
+class QuickGELU(nn.Module):
+    def forward(self, x):
+        return x * torch.sigmoid(1.702 * x)
+
+
+def mlp_small(**k):
+    return nn.Sequential(nn.Linear(6, 5, **k), nn.ReLU(inplace=True), nn.Sequential(nn.Linear(5, 4, **k), nn.Dropout(0.4)), nn.Identity())
+
+
+# name -> (constructor, input shape)
+LAYERS = {
+    "linear": (lambda **k: nn.Linear(5, 4, **k), (3, 5)),
+    "linear_no_bias": (lambda **k: nn.Linear(5, 4, bias=False, **k), (2, 3, 5)),
+    "conv2d": (lambda **k: nn.Conv2d(3, 4, 3, **k), (2, 3, 6, 5)),
+    "conv2d_stride_padding": (lambda **k: nn.Conv2d(2, 3, 3, stride=2, padding=1, bias=False, **k), (2, 2, 7, 6)),
+    "conv2d_groups_dilation": (lambda **k: nn.Conv2d(4, 6, 3, groups=2, dilation=2, padding=2, **k), (1, 4, 6, 6)),
+    "conv2d_depthwise": (lambda **k: nn.Conv2d(4, 4, 3, groups=4, stride=2, padding=1, bias=False, **k), (2, 4, 6, 6)),
+    "conv2d_rectangle": (lambda **k: nn.Conv2d(2, 3, (3, 1), stride=(1, 2), padding=(1, 0), **k), (2, 2, 5, 6)),
+    "batchnorm2d": (lambda **k: nn.BatchNorm2d(3, **k), (4, 3, 3, 2)),
+    "batchnorm2d_eps_momentum": (lambda **k: nn.BatchNorm2d(3, eps=1e-3, momentum=0.3, **k), (4, 3, 3, 2)),
+    "batchnorm2d_no_affine": (lambda **k: nn.BatchNorm2d(3, affine=False, **k), (4, 3, 3, 2)),
+    "layernorm": (lambda **k: nn.LayerNorm(5, **k), (3, 4, 5)),
+    "layernorm_two_dims": (lambda **k: nn.LayerNorm((4, 5), eps=1e-3, **k), (3, 4, 5)),
+    "layernorm_no_bias": (lambda **k: nn.LayerNorm(5, bias=False, **k), (3, 5)),
+    "layernorm_no_affine": (lambda **k: nn.LayerNorm(5, elementwise_affine=False, **k), (3, 5)),
+    "dropout": (lambda **k: nn.Dropout(0.3), (5, 8)),
+    "dropout_all": (lambda **k: nn.Dropout(1.0), (2, 3)),
+    "relu": (lambda **k: nn.ReLU(), (4, 5)),
+    "relu6": (lambda **k: nn.ReLU6(), (4, 5)),
+    "gelu": (lambda **k: nn.GELU(), (4, 5)),
+    "gelu_tanh": (lambda **k: nn.GELU(approximate="tanh"), (4, 5)),
+    "quick_gelu": (lambda **k: QuickGELU(), (4, 5)),
+    "silu": (lambda **k: nn.SiLU(), (4, 5)),
+    "max_pool2d": (lambda **k: nn.MaxPool2d(2), (1, 2, 5, 6)),
+    "max_pool2d_stride_padding": (lambda **k: nn.MaxPool2d(3, stride=2, padding=1), (1, 2, 7, 6)),
+    "max_pool2d_ceil_dilation": (lambda **k: nn.MaxPool2d(2, stride=2, dilation=2, ceil_mode=True), (1, 2, 6, 7)),
+    "avg_pool2d": (lambda **k: nn.AvgPool2d(2), (1, 2, 5, 6)),
+    "avg_pool2d_padding": (lambda **k: nn.AvgPool2d(3, stride=2, padding=1), (1, 2, 7, 6)),
+    "avg_pool2d_padding_not_counted": (lambda **k: nn.AvgPool2d((3, 2), stride=2, padding=1, count_include_pad=False, ceil_mode=True), (1, 2, 7, 6)),
+    "adaptive_avg_pool2d": (lambda **k: nn.AdaptiveAvgPool2d((1, 1)), (2, 3, 4, 5)),
+    "adaptive_avg_pool2d_3x2": (lambda **k: nn.AdaptiveAvgPool2d((3, 2)), (2, 3, 7, 5)),
+    "flatten": (lambda **k: nn.Flatten(), (2, 3, 4)),
+    "embedding": (lambda **k: nn.Embedding(7, 4, **k), None),
+    "sequential": (mlp_small, (3, 6)),
+}
+
+
+def layers():
+    cases = []
+    for dname, dt in DTYPES.items():
+        for i, (name, (make, shape)) in enumerate(LAYERS.items()):
+            for training in (True, False):
+                seed = 100 + i
+                torch.manual_seed(seed)
+                m = make(dtype=dt)
+                initial = {k: arr(v) for k, v in m.state_dict().items()}
+                g = torch.Generator().manual_seed(seed + 1000)
+                with torch.no_grad():
+                    for k, v in m.state_dict().items():
+                        if v.dtype == torch.int64:
+                            v.fill_(3)
+                        else:
+                            v.copy_(torch.randn(v.shape, generator=g, dtype=torch.float64).to(dt) * 0.5 + (1 if v.dim() == 1 and "weight" in k or "var" in k else 0))
+                            if "var" in k:
+                                v.abs_()
+                state = {k: arr(v) for k, v in m.state_dict().items()}
+                if shape is None:
+                    x = torch.randint(0, 7, (3, 5), generator=g)
+                else:
+                    x = (torch.randn(shape, generator=g, dtype=torch.float64) * (4 if name == "relu6" else 1)).to(dt).requires_grad_()
+                m.train(training)
+                torch.manual_seed(seed + 2000)
+                y = m(x)
+                w = torch.randn(y.shape, generator=g, dtype=torch.float64).to(dt)
+                (y * w).sum().backward()
+                cases.append({
+                    "layer": name, "dtype": dname, "training": training, "seed": seed, "initial": initial, "state": state, "input": arr(x), "forward_seed": seed + 2000,
+                    "output": arr(y), "output_weight": arr(w), "input_grad": arr(x.grad) if x.requires_grad else None,
+                    "grads": {k: arr(p.grad) for k, p in m.named_parameters()}, "state_after": {k: arr(v) for k, v in m.named_buffers()},
+                })
+    save("layers", {"cases": cases})
+
+
+def init():
+    i = nn.init
+    funcs = {
+        "uniform": lambda t: i.uniform_(t, -0.3, 0.7), "normal": lambda t: i.normal_(t, 0.5, 2.0), "constant": lambda t: i.constant_(t, 0.25), "zeros": i.zeros_, "ones": i.ones_,
+        "kaiming_uniform_sqrt5": lambda t: i.kaiming_uniform_(t, a=math.sqrt(5)), "kaiming_uniform_fan_out_relu": lambda t: i.kaiming_uniform_(t, mode="fan_out", nonlinearity="relu"),
+        "kaiming_normal_fan_out_relu": lambda t: i.kaiming_normal_(t, mode="fan_out", nonlinearity="relu"), "kaiming_normal": i.kaiming_normal_,
+        "xavier_uniform": i.xavier_uniform_, "xavier_uniform_gain_tanh": lambda t: i.xavier_uniform_(t, i.calculate_gain("tanh")), "xavier_normal": i.xavier_normal_,
+        "trunc_normal": lambda t: i.trunc_normal_(t, std=0.02), "trunc_normal_tight": lambda t: i.trunc_normal_(t, mean=0.1, std=1.5, a=-1.0, b=0.5),
+    }
+    cases = []
+    for dname, dt in DTYPES.items():
+        for name, f in funcs.items():
+            for shape in ((4, 6), (3, 2, 3, 2)):
+                t = torch.empty(shape, dtype=dt)
+                torch.manual_seed(7)
+                f(t)
+                cases.append({"function": name, "dtype": dname, "value": arr(t)})
+                if name == "normal":
+                    g = torch.Generator().manual_seed(11)
+                    i.normal_(t, 0.5, 2.0, generator=g)
+                    cases.append({"function": "normal_generator_11", "dtype": dname, "value": arr(t)})
+    save("init", {"seed": 7, "cases": cases})
+
+
+def mlp():
+    """Fifty steps of 784-128-128-10 on one random batch: the losses of each step, sums over the parameters after them."""
+    kinds = {
+        "sgd": lambda p: torch.optim.SGD(p, lr=0.01),
+        "sgd_fused": lambda p: torch.optim.SGD(p, lr=0.01, fused=True),
+        "sgd_momentum": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9),
+        "sgd_momentum_fused": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, fused=True),
+        "adam": lambda p: torch.optim.Adam(p, lr=1e-3),
+        "adam_fused": lambda p: torch.optim.Adam(p, lr=1e-3, fused=True),
+        "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3),
+        "adamw_fused": lambda p: torch.optim.AdamW(p, lr=1e-3, fused=True),
+    }
+    runs = {}
+    for kind, make in kinds.items():
+        torch.manual_seed(0)
+        m = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+        x, t = torch.randn(64, 784), torch.randint(0, 10, (64,))
+        opt, loss_fn, losses = make(m.parameters()), nn.CrossEntropyLoss(), []
+        for _ in range(50):
+            opt.zero_grad()
+            loss = loss_fn(m(x), t)
+            loss.backward()
+            opt.step()
+            losses.append(loss.item())
+        runs[kind] = {"losses": losses, "parameters": {k: {"sum": p.double().sum().item(), "sumsq": p.double().square().sum().item()} for k, p in m.named_parameters()}}
+    save("mlp", {"seed": 0, "runs": runs})
+
+
+OPTIMS = {
+    "sgd": ("SGD", dict(lr=0.1)),
+    "sgd_momentum": ("SGD", dict(lr=0.05, momentum=0.9)),
+    "sgd_dampening": ("SGD", dict(lr=0.05, momentum=0.8, dampening=0.3, weight_decay=0.01)),
+    "sgd_nesterov": ("SGD", dict(lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.01)),
+    "sgd_maximize": ("SGD", dict(lr=0.0002, momentum=0.5, maximize=True)),
+    "adam": ("Adam", dict(lr=0.01)),
+    "adam_weight_decay": ("Adam", dict(lr=0.01, weight_decay=0.1, betas=(0.8, 0.95), eps=1e-6)),
+    "adam_amsgrad": ("Adam", dict(lr=0.02, amsgrad=True)),
+    "adam_maximize": ("Adam", dict(lr=0.01, maximize=True)),
+    "adamw": ("AdamW", dict(lr=0.01)),
+    "adamw_amsgrad": ("AdamW", dict(lr=0.02, amsgrad=True, weight_decay=0.2)),
+    "adamw_maximize": ("AdamW", dict(lr=0.002, maximize=True, betas=(0.7, 0.9))),
+}
+
+
+def optim():
+    """A small regression: y = tanh(x·w1ᵀ + b1)·w2ᵀ, a second group (w2, five times the learning rate, no decay), and a
+    parameter s that takes part from step `late` on only, so that its state starts later (PyTorch's fused SGD cannot do that
+    with momentum). Parameters after some steps."""
+    cases = []
+    for dname, dt in DTYPES.items():
+        g = torch.Generator().manual_seed(5)
+        start = {k: torch.randn(s, generator=g, dtype=torch.float64).to(dt) for k, s in {"w1": (5, 4), "b1": (5,), "w2": (3, 5), "s": (3,)}.items()}
+        x, y = torch.randn((8, 4), generator=g, dtype=torch.float64).to(dt), torch.randn((8, 3), generator=g, dtype=torch.float64).to(dt)
+        for name, (cls, kw) in OPTIMS.items():
+            for mode in ("fused", "foreach"):
+                p = {k: v.clone().requires_grad_() for k, v in start.items()}
+                rest = {"lr": kw["lr"] * 5, "weight_decay": 0.0}
+                opt = getattr(torch.optim, cls)([{"params": [p["w1"], p["b1"], p["s"]]}, {"params": [p["w2"]], **rest}], **kw, **({"fused": True} if mode == "fused" else {"foreach": True}))
+                after, losses, late = {}, [], 1 if mode == "fused" and kw.get("momentum") else 10
+                for step in range(1, 51):
+                    opt.zero_grad()
+                    out = torch.tanh(x @ p["w1"].T + p["b1"]) @ p["w2"].T
+                    if step >= late:
+                        out = out * p["s"]
+                    loss = (out - y).square().mean()
+                    loss.backward()
+                    opt.step()
+                    losses.append(loss.item())
+                    if step in (1, 2, 10, 11, 50):
+                        after[str(step)] = {k: arr(v) for k, v in p.items()}
+                state = {str(i): {k: arr(torch.as_tensor(v)) for k, v in s.items() if v is not None} for i, s in opt.state_dict()["state"].items()}
+                cases.append({"name": name, "class": cls, "options": kw, "mode": mode, "late": late, "dtype": dname, "losses": losses, "after": after, "state": state})
+        cases[-1]["start"], cases[-1]["x"], cases[-1]["y"] = {k: arr(v) for k, v in start.items()}, arr(x), arr(y)
+    save("optim", {"cases": cases})
+
+
+def det(name, shape, offset, scale):
+    import zlib
+    n = math.prod(shape)
+    i = torch.arange(n, dtype=torch.int64)
+    h = (i * 2654435761 + zlib.crc32(name.encode())) & 0xFFFFFFFF
+    h ^= h >> 15
+    h = (h * 2246822519) & 0xFFFFFFFF
+    h ^= h >> 13
+    return (offset + scale * ((h >> 8).double() / 2**24 - 0.5)).reshape(shape)
+
+
+def summary(t, n=8):
+    t = t.detach().double()
+    return {"shape": list(t.shape), "sum": t.sum().item(), "sumsq": t.square().sum().item(), "abs_max": t.abs().max().item(), "first": t.flatten()[:n].tolist()}
+
+
+def vision():
+    """torchvision's initial weights under torch.manual_seed(0), and train steps that the given goldens lack: batch
+    normalisation in training mode and in evaluation mode, from the deterministic fill, in float64."""
+    from torchvision import models as tv
+    out = {"initial": {}, "train": {}, "keys": {}}
+    for name in ("resnet18", "resnet34", "resnet50", "mobilenet_v2"):
+        torch.manual_seed(0)
+        m = getattr(tv, name)(num_classes=7)
+        sd = m.state_dict()
+        pick = [k for k in sd if k in ("conv1.weight", "features.0.0.weight", "layer4.1.conv2.weight", "layer4.0.downsample.0.weight", "features.17.conv.2.weight", "features.18.0.weight") or k.startswith(("fc.", "classifier."))]
+        out["initial"][name] = {
+            "tensors": {k: summary(sd[k]) for k in pick}, "next_draw": torch.rand(3).tolist(),
+            "sum": sum(v.double().sum().item() for v in sd.values()), "sumsq": sum(v.double().square().sum().item() for v in sd.values()),
+            "parameters": sum(p.numel() for p in m.parameters()),
+        }
+        out["keys"][name] = [k for k, _ in m.named_parameters()][:12]
+    for name in ("resnet34", "resnet50", "resnet101", "mobilenet_v2"):
+        for bn in ("train", "frozen"):
+            m = getattr(tv, name)(num_classes=5).double()
+            with torch.no_grad():
+                for k, v in m.state_dict().items():
+                    if v.dtype == torch.int64:
+                        continue
+                    gain = k.endswith("running_var") or v.dim() == 1 and k.endswith(".weight")
+                    scale = math.sqrt(24 / math.prod(v.shape[1:])) if v.dim() > 1 else 1.0 if gain else 0.5
+                    # residual branches are damped so that fifty blocks do not overflow what float32 can follow
+                    if gain and k.endswith(("bn3.weight", "bn2.weight")) and name.startswith("resnet"):
+                        v.copy_((det(k, v.shape, 0.5, 0.5)).float().double())
+                        continue
+                    v.copy_(det(k, v.shape, 1.0 if gain else 0.0, scale).float().double())
+            x = det("input:torchvision/" + name, [4, 3, 64, 64], 0.0, 4.0).float().double()
+            m.train()
+            for l in m.modules():
+                if bn == "frozen" and isinstance(l, nn.BatchNorm2d):
+                    l.eval()
+                if isinstance(l, nn.Dropout):
+                    l.p = 0.0
+            y = m(x)
+            g = det("input:torchvision/" + name + ":grad", list(y.shape), 0.0, 2.0).float().double()
+            loss = (y * g).mean()
+            loss.backward()
+            groups = {}
+            for k, p in m.named_parameters():
+                groups.setdefault(".".join(k.split(".")[: 2 if k.startswith("features") else 1]), []).append(p.grad.square().sum())
+            stats = {k: {"sum": v.double().sum().item(), "sumsq": v.double().square().sum().item()} for k, v in m.named_buffers() if k.split(".")[0] in ("bn1", "layer4") or k.startswith("features.18")}
+            out["train"][name + "/" + bn] = {
+                "logits": summary(y, 20), "loss": loss.item(), "gradient_norm_per_group": {k: math.sqrt(sum(v.item() for v in vs)) for k, vs in groups.items()},
+                "running_statistics": stats,
+            }
+    save("vision", out)
+
+
+if __name__ == "__main__":
+    todo = sys.argv[1:] or ["layers", "init", "mlp", "optim", "vision"]
+    for t in todo:
+        globals()[t]()
