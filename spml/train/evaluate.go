@@ -82,7 +82,7 @@ func evaluate(ctx context.Context, dir string, c Config, part data.Split, ev Eve
 		if err != nil {
 			return nil, err
 		}
-		if err := nn.LoadStateDict(n.model, sd); err != nil {
+		if _, err := nn.LoadStateDict(n.model, sd, true); err != nil {
 			return nil, err
 		}
 		l = &fineTune{network: n}

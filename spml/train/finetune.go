@@ -13,10 +13,9 @@ import (
 // fineTune trains backbone and head.
 type fineTune struct {
 	*network
-	opt      *optim.Adam
-	labels   labelTensors // of the training rows
-	place    map[int]int  // row -> place among the training rows
-	freezeBN bool
+	opt    *optim.Adam
+	labels labelTensors // of the training rows
+	place  map[int]int  // row -> place among the training rows
 }
 
 func newFineTune(s *session) (*fineTune, error) {
@@ -30,15 +29,16 @@ func newFineTune(s *session) (*fineTune, error) {
 		f.place[r] = i
 	}
 	f.labels = gatherLabels(s.ds, s.train)
+	nn.SetDropout(n.model, 0) // the papers' classifier is a linear layer on the pooled features
 	switch s.c.BatchNorm {
 	case BatchNormFrozen:
-		f.freezeBN = true
+		nn.FreezeBatchNorm(n.model, true)
 	case BatchNormAuto:
-		if f.freezeBN = s.c.Weights != "" && foldedBatchNorm(n.model); f.freezeBN {
+		if s.c.Weights != "" && foldedBatchNorm(n.model) {
+			nn.FreezeBatchNorm(n.model, true)
 			s.ev.note("batch normalisation stays in evaluation mode: the weights have its statistics folded in (running mean 0, variance 1), which live statistics would destroy")
 		}
 	}
-	nn.RequiresGrad(n.model, true)
 	channelsLast(n.model)
 	head := n.model.Head()
 	var rest []*torch.Tensor
@@ -47,19 +47,20 @@ func newFineTune(s *session) (*fineTune, error) {
 			rest = append(rest, p)
 		}
 	}
-	f.opt, err = optim.NewAdam([]optim.Group{{Params: rest, LR: s.c.LR}, {Params: []*torch.Tensor{head.Weight, head.Bias}, LR: s.c.HeadLR}})
-	return f, err
+	f.opt = optim.NewAdam(rest, optim.LR(s.c.LR))
+	f.opt.AddGroup([]*torch.Tensor{head.Weight, head.Bias}, optim.LR(s.c.HeadLR))
+	return f, nil
 }
 
 // foldedBatchNorm says whether every batch normalisation of the model has the statistics of an identity.
 func foldedBatchNorm(m any) bool {
 	folded, found := true, false
-	nn.Modules(m, func(_ string, layer any) {
+	for _, layer := range nn.Modules(m) {
 		if bn, ok := layer.(*nn.BatchNorm2d); ok {
 			found = true
 			folded = folded && bn.RunningMean.CountNonzero().ItemInt() == 0 && bn.RunningVar.SubScalar(1).CountNonzero().ItemInt() == 0
 		}
-	})
+	}
 	return found && folded
 }
 
@@ -86,13 +87,6 @@ func (f *fineTune) epoch(ctx context.Context, n int) (float64, error) {
 		plan.Flip = func(row int) bool { return flip[f.place[row]] }
 	}
 	nn.SetTraining(f.model, true)
-	if f.freezeBN {
-		nn.Modules(f.model, func(_ string, layer any) {
-			if bn, ok := layer.(*nn.BatchNorm2d); ok {
-				bn.Training = false
-			}
-		})
-	}
 	total, done, start := 0.0, 0, time.Now()
 	for b, err := range f.loader.Batches(ctx, plan) {
 		if err != nil {
@@ -126,7 +120,11 @@ func (f *fineTune) step(b *data.Batch, epoch int) (float64, error) {
 	if f.labels.full != nil {
 		full = f.labels.full.IndexSelect(0, place)
 	}
-	v, x, err := f.value(f.model.Forward(f.input(b, *f.c.Flip)), observed, full, epoch, b.Rows)
+	input, err := f.input(b, *f.c.Flip)
+	if err != nil {
+		return 0, err
+	}
+	v, x, err := f.value(f.model.Forward(input), observed, full, epoch, b.Rows)
 	if err != nil {
 		return 0, err
 	}

@@ -41,9 +41,8 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 	f.weight.SetRequiresGrad(true)
 	f.bias.SetRequiresGrad(true)
 	f.labels = gatherLabels(s.ds, f.usable)
-	var err error
-	f.opt, err = optim.NewAdam([]optim.Group{{Params: []*torch.Tensor{f.weight, f.bias}, LR: s.c.HeadLR}})
-	return f, err
+	f.opt = optim.NewAdam([]*torch.Tensor{f.weight, f.bias}, optim.LR(s.c.HeadLR))
+	return f, nil
 }
 
 func (f *frozen) loadFeatures(ctx context.Context) error {
@@ -63,18 +62,19 @@ func (f *frozen) loadFeatures(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(a.Shape) != 2 || a.Shape[0] != n {
+		if len(a.Shape) != 2 || a.Shape[0] != int64(n) {
 			return fmt.Errorf("%w: %s has shape %v, %s has %d images", ErrData, c.Features, a.Shape, f.ds.Name, n)
 		}
 		values, err := a.Float32()
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Features, err)
 		}
-		f.features = torch.FromSlice(values, a.Shape...)
-		if f.net != nil && f.net.model.FeatureDim() != a.Shape[1] {
-			return fmt.Errorf("%w: %s has %d features per image, %s gives %d", ErrData, c.Features, a.Shape[1], c.Backbone, f.net.model.FeatureDim())
+		dim := int(a.Shape[1])
+		f.features = torch.FromSlice(values, n, dim)
+		if f.net != nil && f.net.model.FeatureDim() != dim {
+			return fmt.Errorf("%w: %s has %d features per image, %s gives %d", ErrData, c.Features, dim, c.Backbone, f.net.model.FeatureDim())
 		}
-		f.ev.note(fmt.Sprintf("features [%d, %d] from %s", n, a.Shape[1], c.Features))
+		f.ev.note(fmt.Sprintf("features [%d, %d] from %s", n, dim, c.Features))
 		return nil
 	}
 	rows := make([]int, n)

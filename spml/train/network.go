@@ -50,17 +50,20 @@ func (n *network) close() error { return n.loader.Close() }
 
 // input turns a batch of decoded images into the normalised tensor [B, 3, size, size] in channels-last order, which
 // convolutions on the CPU run several times faster on.
-func (n *network) input(b *data.Batch, flip bool) *torch.Tensor {
+func (n *network) input(b *data.Batch, flip bool) (*torch.Tensor, error) {
 	per := 3 * n.size * n.size
 	if need := b.Len() * per; cap(n.pixels) < need {
 		n.pixels = make([]float32, need)
 	}
 	n.pixels = n.pixels[:b.Len()*per]
 	for i := range b.Len() {
-		pixel.Normalize(n.pixels[i*per:(i+1)*per], b.Images[i*per:(i+1)*per], n.size, n.size, pixel.ImageNetMean, pixel.ImageNetStd, flip && b.Flip[i])
+		err := pixel.Normalize(n.pixels[i*per:(i+1)*per], b.Images[i*per:(i+1)*per], n.size, n.size, pixel.ImageNetMean, pixel.ImageNetStd, flip && b.Flip[i])
+		if err != nil {
+			return nil, err
+		}
 	}
 	x := torch.FromSlice(n.pixels, b.Len(), 3, n.size, n.size)
-	return x.ContiguousFormat(torch.ChannelsLast)
+	return x.ContiguousFormat(torch.ChannelsLast), nil
 }
 
 // forEach runs f on batches of rows in order, in inference mode, inside a scope.
@@ -73,8 +76,16 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 			return nil, err
 		}
 		torch.Scope(func(*torch.Arena) {
-			torch.NoGrad(func() { f(n.input(b, false)) })
+			torch.NoGrad(func() {
+				var x *torch.Tensor
+				if x, err = n.input(b, false); err == nil {
+					f(x)
+				}
+			})
 		})
+		if err != nil {
+			return nil, err
+		}
 		got = append(got, b.Rows...)
 		n.ev.step(Step{Phase: phase, Epoch: epoch, Epochs: n.c.Epochs, Done: len(got), Total: len(rows), ImagesPerSec: float64(len(got)) / time.Since(start).Seconds()})
 	}

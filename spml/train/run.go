@@ -54,7 +54,11 @@ type learner interface {
 // Open opens the data set of a configuration. The caller closes it.
 func Open(c Config) (*data.Dataset, error) {
 	if c.Data == ShapesName {
-		return shapes.New(uint64(*c.DataSeed), shapesTrain, shapesVal, shapesTest)
+		ds, err := shapes.New(uint64(*c.DataSeed), shapesTrain, shapesVal, shapesTest)
+		if err != nil {
+			return nil, err
+		}
+		return ds.WithSinglePositives(*c.DataSeed)
 	}
 	return data.OpenCSV(c.Data, data.CSVOptions{Seed: *c.DataSeed})
 }

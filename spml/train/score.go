@@ -15,7 +15,7 @@ type Scores struct {
 // PerClass is the average precision of each class in 0…1 against the full labels, by the rules of the papers: equal scores share one
 // precision, a class without positives counts as 0.
 func (s *Scores) PerClass(ds *data.Dataset) ([]float64, error) {
-	return metric.AveragePrecision(s.Values, ds.Gather(ds.Labels, s.Rows), ds.C(), metric.Grouped)
+	return metric.AveragePrecision(s.Values, ds.Gather(ds.Labels, s.Rows), ds.C(), metric.Step)
 }
 
 // MAP is the mean of PerClass in percent.

@@ -2,11 +2,12 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sort"
-	"sync"
 
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/spml/backbone"
@@ -19,7 +20,7 @@ type Tagger struct {
 	Config ModelConfig
 	model  backbone.Model
 	pool   *torch.Pool
-	spare  sync.Pool // *pixel.Decoder
+	spare  chan *pixel.Decoder // one for each worker
 }
 
 // Label is one class with its probability.
@@ -59,7 +60,7 @@ func Load(dir string, opt TaggerOptions) (*Tagger, error) {
 		if sd, _, bad = nn.LoadSafetensors(filepath.Join(dir, modelWeights)); bad != nil {
 			return
 		}
-		bad = nn.LoadStateDict(t.model, sd)
+		_, bad = nn.LoadStateDict(t.model, sd, true)
 		nn.SetTraining(t.model, false)
 		nn.RequiresGrad(t.model, false)
 	}); err != nil {
@@ -68,12 +69,37 @@ func Load(dir string, opt TaggerOptions) (*Tagger, error) {
 	if bad != nil {
 		return nil, fmt.Errorf("%s: %w", dir, bad)
 	}
+	if opt.Workers < 1 {
+		opt.Workers = runtime.NumCPU()
+	}
+	t.spare = make(chan *pixel.Decoder, opt.Workers)
+	for range opt.Workers {
+		d, err := pixel.NewDecoder(pixel.Options{})
+		if err != nil {
+			return nil, errors.Join(err, t.closeDecoders())
+		}
+		t.spare <- d
+	}
 	t.pool, err = torch.NewPool(opt.Workers)
 	return t, err
 }
 
-// Close stops the workers.
-func (t *Tagger) Close() { t.pool.Close() }
+func (t *Tagger) closeDecoders() (err error) {
+	for {
+		select {
+		case d := <-t.spare:
+			err = errors.Join(err, d.Close())
+		default:
+			return err
+		}
+	}
+}
+
+// Close waits for the photos in work and stops the workers. The Tagger cannot be used afterwards.
+func (t *Tagger) Close() error {
+	t.pool.Close()
+	return t.closeDecoders()
+}
 
 // Tag decodes one photo and returns all labels, the most probable first.
 func (t *Tagger) Tag(ctx context.Context, photo []byte) ([]Label, error) {
@@ -107,11 +133,8 @@ func (t *Tagger) Probabilities(ctx context.Context, photo []byte) ([]float32, er
 	h, w := t.Config.PretrainedCfg.InputSize[1], t.Config.PretrainedCfg.InputSize[2]
 	var out []float32
 	err := t.pool.Run(ctx, func() error {
-		d, _ := t.spare.Get().(*pixel.Decoder)
-		if d == nil {
-			d = new(pixel.Decoder)
-		}
-		defer t.spare.Put(d)
+		d := <-t.spare
+		defer func() { t.spare <- d }()
 		x := make([]float32, 3*h*w)
 		if err := d.Normalized(photo, w, h, pixel.Bilinear, t.Config.PretrainedCfg.Mean, t.Config.PretrainedCfg.Std, false, x); err != nil {
 			return err
