@@ -16,6 +16,32 @@ for v in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[v] = "1"
 os.environ["GOMAXPROCS"] = "2"  # one for the work, one for the collector
 
+import json  # noqa: E402
+
+
+def start_spawner():
+    """A small process that starts others: a child's ru_maxrss begins with the resident size of the process that forked it,
+    so the one that has torch loaded must not be that."""
+    ask_r, ask_w = os.pipe()
+    tell_r, tell_w = os.pipe()
+    if os.fork() == 0:
+        os.close(ask_w)
+        with os.fdopen(ask_r) as ask, os.fdopen(tell_w, "w") as tell:
+            for line in ask:
+                t = time.perf_counter()
+                q = subprocess.Popen(json.loads(line), stdout=subprocess.PIPE)
+                out = q.stdout.read().decode().strip()
+                _, status, use = os.wait4(q.pid, 0)
+                tell.write(json.dumps([status, time.perf_counter() - t, use.ru_maxrss / 1024, out]) + "\n")
+                tell.flush()
+        os._exit(0)
+    os.close(ask_r)
+    os.close(tell_w)
+    return os.fdopen(ask_w, "w"), os.fdopen(tell_r)
+
+
+spawner = start_spawner()
+
 import torch  # noqa: E402  (threads are pinned before)
 
 torch.set_num_threads(1)
@@ -95,13 +121,13 @@ with torch.no_grad():
 
 
 def spawn(cmd):
-    t = time.perf_counter()
-    q = subprocess.Popen(cmd, stdout=subprocess.PIPE)
-    out = q.stdout.read().decode().strip()
-    _, status, use = os.wait4(q.pid, 0)
+    """Seconds from start to end, peak resident MiB, output."""
+    spawner[0].write(json.dumps(cmd) + "\n")
+    spawner[0].flush()
+    status, seconds, rss, out = json.loads(spawner[1].readline())
     if status != 0:
         sys.exit(f"{cmd[0]} failed")
-    return time.perf_counter() - t, use.ru_maxrss / 1024, out
+    return seconds, rss, out
 
 
 def interval(ratios):

@@ -12,6 +12,8 @@ import (
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+	"github.com/gospml/gospml/torch/npy"
 	"github.com/gospml/gospml/torch/safetensors"
 )
 
@@ -56,6 +58,9 @@ func exitCode(ctx context.Context, err error) int {
 		broken  data.Broken
 		weights *safetensors.FormatError
 		score   *metric.ScoreError
+		array   *npy.FormatError
+		load    *nn.LoadError
+		maths   *torch.Error
 		path    *fs.PathError
 	)
 	is := func(targets ...error) bool {
@@ -75,7 +80,9 @@ func exitCode(ctx context.Context, err error) int {
 		return exitMissing
 	case is(torch.ErrOutOfMemory):
 		return exitMemory
-	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &weights), errors.As(err, &score),
+	case errors.As(err, &maths): // any other error of tensor maths is a mistake of ours
+		return exitInternal
+	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &weights), errors.As(err, &score), errors.As(err, &load), errors.As(err, &array),
 		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, train.ErrNotFinite, train.ErrData):
 		return exitData
 	case errors.As(err, &path):

@@ -1,5 +1,12 @@
 package train
 
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+)
+
 // Events tell a caller how a run goes on. Nil functions are not called; they run on the training goroutine, so they must be quick.
 type Events struct {
 	Note  func(text string) // decisions worth one line: which weights, what batch normalisation does
@@ -44,3 +51,31 @@ func (e *Events) epoch(r EpochRecord) {
 		e.Epoch(r)
 	}
 }
+
+// logger gives what the image loader says (a broken image, a full cache) to Note; without one it goes to slog's default.
+func (e *Events) logger() *slog.Logger {
+	if e.Note == nil {
+		return nil
+	}
+	return slog.New(noteHandler{e.Note})
+}
+
+type noteHandler struct{ note func(string) }
+
+func (noteHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+func (h noteHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString(r.Message)
+	sep := ": "
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&b, "%s%s %v", sep, a.Key, a.Value)
+		sep = ", "
+		return true
+	})
+	h.note(b.String())
+	return nil
+}
+
+func (h noteHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h noteHandler) WithGroup(string) slog.Handler      { return h }

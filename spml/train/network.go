@@ -42,7 +42,7 @@ func newNetwork(s *session) (*network, error) {
 		}
 		s.ev.note(note)
 	}
-	n.loader, err = data.NewLoader(s.ds, data.LoaderOptions{Width: n.size, Height: n.size, CacheBytes: int64(s.c.CacheMB) << 20})
+	n.loader, err = data.NewLoader(s.ds, data.LoaderOptions{Width: n.size, Height: n.size, CacheBytes: int64(s.c.CacheMB) << 20, Log: s.ev.logger()})
 	return n, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/data/shapes"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -227,6 +228,10 @@ func mAP(ctx context.Context, s *session, l learner, phase string, n int, rows [
 		return nil, 0, err
 	}
 	v, err := sc.MAP(s.ds)
+	var score *metric.ScoreError
+	if errors.As(err, &score) {
+		return nil, 0, fmt.Errorf("%w: after epoch %d the score of %s for %q is %v; lower --lr", ErrNotFinite, n, s.ds.Images[sc.Rows[score.Row]], s.ds.Classes[score.Class], score.Score)
+	}
 	return sc, v, err
 }
 

@@ -130,8 +130,6 @@ func checkFresh(path string) error {
 	}
 	if _, err := os.Stat(filepath.Join(path, "run.yaml")); err == nil {
 		return fmt.Errorf("%w: %s; choose another --run, or remove it", ErrRunExists, path)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return fmt.Errorf("the run directory cannot be made: %w", err)
@@ -176,7 +174,7 @@ func (r *runDir) epoch(e EpochRecord) error {
 func ReadRun(dir string) (Config, error) {
 	c, err := LoadConfig(filepath.Join(dir, "run.yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, fmt.Errorf("%s is no run directory (no run.yaml); train one with `spml train --run %s …`: %w", dir, dir, fs.ErrNotExist)
+		return c, fmt.Errorf("%s is no run directory (no run.yaml); train one with `spml train --run %s …`: %w", dir, dir, err)
 	}
 	return c, err
 }

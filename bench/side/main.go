@@ -1,0 +1,204 @@
+// Command side runs our half of the benchmarks that bench/peers/compare.py alternates with Python.
+//
+//	side serve DATA            reads "case iterations" lines, answers with seconds per call
+//	side first WEIGHTS PHOTO   classifies one photo with ImageNet's MobileNetV2 and prints the class
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+	"github.com/gospml/gospml/torch/optim"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("side: ")
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "serve":
+		if err := torch.Do(func() error { return serve(os.Args[2]) }); err != nil {
+			log.Fatal(err)
+		}
+	case len(os.Args) == 4 && os.Args[1] == "first":
+		if err := torch.Do(func() error { return first(os.Args[2], os.Args[3]) }); err != nil {
+			log.Fatal(err)
+		}
+	default:
+		log.Fatal("usage: side serve DATA | side first WEIGHTS PHOTO")
+	}
+}
+
+func serve(data string) error {
+	if err := torch.SetNumThreads(1); err != nil {
+		return err
+	}
+	made := map[string]func(n int) error{}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var name string
+		var n int
+		if _, err := fmt.Sscan(lines.Text(), &name, &n); err != nil || n < 1 {
+			return fmt.Errorf("line %q: want `case iterations`", lines.Text())
+		}
+		run, ok := made[name]
+		if !ok {
+			make, known := cases[name]
+			if !known {
+				return fmt.Errorf("no case %q", name)
+			}
+			var err error
+			if run, err = make(data); err != nil {
+				return err
+			}
+			if err := run(3); err != nil {
+				return err
+			}
+			made[name] = run
+		}
+		start := time.Now()
+		if err := run(n); err != nil {
+			return err
+		}
+		fmt.Println(time.Since(start).Seconds() / float64(n))
+	}
+	return lines.Err()
+}
+
+// cases make the function that runs a case n times.
+var cases = map[string]func(data string) (func(n int) error, error){
+	"add1": func(string) (func(int) error, error) {
+		x, y := torch.Ones(torch.S(1)), torch.Ones(torch.S(1))
+		return func(n int) error {
+			for n > 0 {
+				k := min(n, 64)
+				torch.Scope(func(*torch.Arena) {
+					for range k {
+						x.Add(y)
+					}
+				})
+				n -= k
+			}
+			return nil
+		}, nil
+	},
+	"mlp_sgd": func(string) (func(int) error, error) {
+		return mlp(func(p []*torch.Tensor) optim.Optimizer { return optim.NewSGD(p, optim.LR(0.01)) }), nil
+	},
+	"mlp_adamw": func(string) (func(int) error, error) {
+		return mlp(func(p []*torch.Tensor) optim.Optimizer { return optim.NewAdamW(p, optim.LR(1e-3)) }), nil
+	},
+	"jpeg448": func(data string) (func(int) error, error) {
+		photos, err := scenes(data, 64)
+		if err != nil {
+			return nil, err
+		}
+		d, err := pixel.NewDecoder(pixel.Options{})
+		if err != nil {
+			return nil, err
+		}
+		at, out := 0, make([]float32, 3*448*448)
+		return func(n int) error {
+			for range n {
+				if err := d.Normalized(photos[at%len(photos)], 448, 448, pixel.Bilinear, pixel.ImageNetMean, pixel.ImageNetStd, false, out); err != nil {
+					return err
+				}
+				at++
+			}
+			return nil
+		}, nil
+	},
+}
+
+// mlp is a step of 784-128-128-10 on a batch of 64 with cross-entropy.
+func mlp(make func([]*torch.Tensor) optim.Optimizer) func(n int) error {
+	torch.ManualSeed(0)
+	m := nn.Sequential{nn.NewLinear(784, 128), nn.ReLU{}, nn.NewLinear(128, 128), nn.ReLU{}, nn.NewLinear(128, 10)}
+	x, t := torch.Randn(torch.S(64, 784)), torch.Randint(0, 10, torch.S(64))
+	opt := make(nn.Parameters(m))
+	return func(n int) error {
+		for range n {
+			torch.Scope(func(*torch.Arena) {
+				opt.ZeroGrad()
+				m.Forward(x).CrossEntropyLoss(t, nil, 1).Backward()
+				opt.Step()
+			})
+		}
+		return nil
+	}
+}
+
+// scenes are the first n COCO and VOC photos by path, the files that compare.py reads.
+func scenes(data string, n int) ([][]byte, error) {
+	var coco []string
+	err := filepath.WalkDir(filepath.Join(data, "data", "coco"), func(p string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(p, ".jpg") {
+			coco = append(coco, p)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	voc, err := filepath.Glob(filepath.Join(data, "data", "VOCdevkit", "VOC2012", "JPEGImages", "*.jpg"))
+	if err != nil {
+		return nil, err
+	}
+	files := append(coco, voc...)
+	sort.Strings(files)
+	if len(files) < n {
+		return nil, fmt.Errorf("%d photos in %s, want %d", len(files), data, n)
+	}
+	var out [][]byte
+	for _, f := range files[:n] {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+func first(weights, photo string) error {
+	if err := torch.SetNumThreads(1); err != nil {
+		return err
+	}
+	m, err := backbone.New("mobilenet_v2", 1000)
+	if err != nil {
+		return err
+	}
+	if _, err := backbone.LoadWeights(m, weights); err != nil {
+		return err
+	}
+	nn.SetTraining(m, false)
+	b, err := os.ReadFile(photo)
+	if err != nil {
+		return err
+	}
+	d, err := pixel.NewDecoder(pixel.Options{})
+	if err != nil {
+		return err
+	}
+	x := make([]float32, 3*224*224)
+	if err := d.Normalized(b, 224, 224, pixel.Bilinear, pixel.ImageNetMean, pixel.ImageNetStd, false, x); err != nil {
+		return err
+	}
+	return torch.Try(func() {
+		torch.Scope(func(*torch.Arena) {
+			torch.Inference(func() {
+				z := m.Forward(torch.FromSlice(x, 1, 3, 224, 224))
+				fmt.Println(z.Argmax(1, false).ItemInt())
+			})
+		})
+	})
+}

@@ -1,0 +1,125 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/data/random"
+	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/torch/npy"
+)
+
+// referenceSeed is one run of the papers' code on the MIML photos.
+type referenceSeed struct {
+	BestEpoch int       `json:"best_epoch"`
+	Best      float64   `json:"map_best_epoch"`
+	Loss      []float64 `json:"loss_per_epoch"`
+	Val       []float64 `json:"val_map_per_epoch"`
+	Test      []float64 `json:"map_per_epoch"`
+}
+
+func reference(t *testing.T) map[string]map[string]referenceSeed {
+	var file struct {
+		Linear map[string]struct {
+			Exact struct {
+				Seeds map[string]referenceSeed `json:"seeds"`
+			} `json:"exact"`
+		} `json:"linear_miml"`
+	}
+	b, err := os.ReadFile(testroot.Shared(t, "spec", "reference_runs.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &file))
+	out := map[string]map[string]referenceSeed{}
+	for method, v := range file.Linear {
+		out[method] = v.Exact.Seeds
+	}
+	return out
+}
+
+// TestReferenceRuns trains the linear heads of the reference runs: the same files, draws and recipe, so every epoch of every
+// seed must agree (mAP within 0.1, loss within 1e-4 relative).
+func TestReferenceRuns(t *testing.T) {
+	ref := reference(t)
+	for method, id := range map[string]string{"AN": "an", "EM": "em", "BCE-full": "bce"} {
+		require.Len(t, ref[method], 5, method)
+		for seed, want := range ref[method] {
+			t.Run(id+"/"+seed, func(t *testing.T) {
+				var s uint32
+				_, err := fmt.Sscan(seed, &s)
+				require.NoError(t, err)
+				res, err := Run(context.Background(), Config{
+					Data: testroot.Shared(t, "data", "miml"), Features: testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"),
+					Mode: Frozen, Method: id, Seed: s,
+				}, Events{})
+				require.NoError(t, err)
+				require.Len(t, res.Epochs, len(want.Loss))
+				for i, e := range res.Epochs {
+					require.InEpsilon(t, want.Loss[i], e.Loss, 1e-4, "loss of epoch %d", i+1)
+					require.InDelta(t, want.Val[i], e.ValMAP, 0.1, "validation mAP of epoch %d", i+1)
+					require.InDelta(t, want.Test[i], e.TestMAP, 0.1, "test mAP of epoch %d", i+1)
+				}
+				require.Equal(t, want.BestEpoch, res.Best.Epoch)
+				require.InDelta(t, want.Best, res.Best.TestMAP, 0.1)
+			})
+		}
+	}
+}
+
+// TestFeatures extracts features from photos and compares them with the stored ones.
+func TestFeatures(t *testing.T) {
+	const photos = 64
+	c, err := Config{
+		Data: testroot.Shared(t, "data", "miml"), Weights: testroot.Shared(t, "data", "weights", "mobilenet_v2.safetensors"),
+		Mode: Frozen, Method: "an", Seed: 1200,
+	}.Resolve()
+	require.NoError(t, err)
+	ds, err := Open(c)
+	require.NoError(t, err)
+	defer ds.Close()
+	stored, err := npy.Read(testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"))
+	require.NoError(t, err)
+	want, err := stored.Float32()
+	require.NoError(t, err)
+	require.NoError(t, guard(func() error {
+		n, err := newNetwork(&session{c: c, ds: ds, random: random.New(1200)})
+		require.NoError(t, err)
+		defer n.close()
+		rows := make([]int, photos)
+		for i := range rows {
+			rows[i] = i * (ds.N() / photos)
+		}
+		got, at, err := n.features(context.Background(), rows)
+		require.NoError(t, err)
+		require.Equal(t, rows, at)
+		dim := n.model.FeatureDim()
+		worst := 0.0
+		for i, r := range rows {
+			for k := range dim {
+				g, w := float64(got[i*dim+k]), float64(want[r*dim+k])
+				worst = max(worst, math.Abs(g-w)/(1+math.Abs(w)))
+			}
+		}
+		require.Less(t, worst, 1e-4)
+		return nil
+	}))
+}
+
+// TestHeadDraws compares the first draws of the recipe with the numbers that reference_runs.md prints.
+func TestHeadDraws(t *testing.T) {
+	g := random.New(1200)
+	var w, b []float64
+	require.NoError(t, guard(func() error {
+		weight, bias := drawHead(g, 5, 1280)
+		w, b = first(weight), first(bias)
+		return nil
+	}))
+	require.InDeltaSlice(t, []float64{0.00346332, 0.02584715, 0.00970802}, w[:3], 5e-9)
+	require.InDeltaSlice(t, []float64{-0.00072221, -0.02478273}, b[:2], 5e-9)
+	require.Equal(t, []int{867, 182, 472, 247, 287, 461}, g.Permutation(1000)[:6])
+}

@@ -1,0 +1,243 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/torch"
+)
+
+func first(t *torch.Tensor) []float64 { return torch.ToSlice[float64](t.Reshape(-1)) }
+
+// folder writes n drawn pictures as a CSV data set with a split of 60/20/20.
+func folder(t *testing.T, n int) string {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "images"), 0o755))
+	ds, err := shapes.New(7, n, 0, 0)
+	require.NoError(t, err)
+	r, err := ds.Source.NewReader(data.ReadOptions{})
+	require.NoError(t, err)
+	defer r.Close()
+	labels, split := &strings.Builder{}, &strings.Builder{}
+	fmt.Fprintf(labels, "filename,%s\n", strings.Join(ds.Classes, ","))
+	fmt.Fprintln(split, "filename,split")
+	rgb := make([]byte, 64*64*3)
+	for i := range n {
+		require.NoError(t, r.Read(i, 64, 64, rgb))
+		m := image.NewRGBA(image.Rect(0, 0, 64, 64))
+		for p := range 64 * 64 {
+			copy(m.Pix[4*p:], rgb[3*p:3*p+3])
+			m.Pix[4*p+3] = 255
+		}
+		var b bytes.Buffer
+		require.NoError(t, png.Encode(&b, m))
+		name := fmt.Sprintf("%03d.png", i)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "images", name), b.Bytes(), 0o644))
+		fmt.Fprint(labels, name)
+		for _, y := range ds.LabelRow(i) {
+			fmt.Fprintf(labels, ",%d", y)
+		}
+		fmt.Fprintln(labels)
+		fmt.Fprintf(split, "%s,%s\n", name, []string{"train", "train", "train", "val", "test"}[i%5])
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "labels.csv"), []byte(labels.String()), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "split.csv"), []byte(split.String()), 0o644))
+	return dir
+}
+
+func small(dir, method string) Config {
+	return Config{Data: dir, Method: method, Backbone: "small_cnn", ImageSize: 64, Epochs: 2, BatchSize: 16, LR: 1e-3, Seed: 3}
+}
+
+func TestRunEvaluateTag(t *testing.T) {
+	dir := folder(t, 60)
+	c := small(dir, "em")
+	c.Run = filepath.Join(t.TempDir(), "run")
+	before := torch.Live()
+	var notes []string
+	var steps int
+	res, err := Run(context.Background(), c, Events{Note: func(s string) { notes = append(notes, s) }, Step: func(Step) { steps++ }})
+	require.NoError(t, err)
+	require.Len(t, res.Epochs, 2)
+	require.NotEmpty(t, notes)
+	require.NotZero(t, steps)
+	require.Empty(t, res.Broken)
+
+	rep, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
+	require.NoError(t, err)
+	require.Equal(t, 12, rep.Images)
+	require.InDelta(t, res.Best.TestMAP, rep.MAP, 1e-6, "the saved model scores as it did in training")
+	val, err := Evaluate(context.Background(), c.Run, data.Val, Events{})
+	require.NoError(t, err)
+	require.InDelta(t, res.Best.ValMAP, val.MAP, 1e-6)
+
+	var env Environment
+	b, err := os.ReadFile(filepath.Join(c.Run, "env.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &env))
+	require.Len(t, env.DataSHA256, 64)
+	require.Equal(t, [3]int{36, 12, 12}, env.Rows)
+	require.Equal(t, uint32(3), env.Seed)
+	metrics, err := os.ReadFile(filepath.Join(c.Run, "metrics.csv"))
+	require.NoError(t, err)
+	require.Equal(t, 3, strings.Count(string(metrics), "\n"))
+
+	tagger, err := Load(c.Run, TaggerOptions{Workers: 2})
+	require.NoError(t, err)
+	photo := filepath.Join(dir, "images", "004.png")
+	want, err := tagger.TagFile(context.Background(), photo)
+	require.NoError(t, err)
+	require.Len(t, want, 12)
+	require.Equal(t, 0.75, tagger.Config.Threshold)
+	for i := 1; i < len(want); i++ {
+		require.GreaterOrEqual(t, want[i-1].Probability, want[i].Probability)
+	}
+	_, err = tagger.Tag(context.Background(), []byte("no image"))
+	require.Error(t, err)
+	require.NoError(t, tagger.Close())
+	require.LessOrEqual(t, torch.Live()-before, 200, "models of the run are collected, not piled up")
+}
+
+func TestConcurrentTagging(t *testing.T) {
+	dir := folder(t, 20)
+	c := small(dir, "an")
+	c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	tagger, err := Load(c.Run, TaggerOptions{})
+	require.NoError(t, err)
+	defer tagger.Close()
+	photo, err := os.ReadFile(filepath.Join(dir, "images", "001.png"))
+	require.NoError(t, err)
+	want, err := tagger.Probabilities(context.Background(), photo)
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	errs := make(chan error, 16)
+	for range 16 {
+		wg.Go(func() {
+			for range 5 {
+				got, err := tagger.Probabilities(context.Background(), photo)
+				if err == nil && !equal(got, want) {
+					err = errors.New("another answer than alone")
+				}
+				if err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		require.NoError(t, err)
+	}
+}
+
+func equal(a, b []float32) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+func TestSameSeedSameRun(t *testing.T) {
+	dir := folder(t, 40)
+	var runs [2]*Result
+	for i := range runs {
+		c := small(dir, "an")
+		c.Threads = 1
+		var err error
+		runs[i], err = Run(context.Background(), c, Events{})
+		require.NoError(t, err)
+	}
+	for i, e := range runs[0].Epochs {
+		require.Equal(t, e.Loss, runs[1].Epochs[i].Loss)
+		require.Equal(t, e.TestMAP, runs[1].Epochs[i].TestMAP)
+	}
+}
+
+func TestBrokenImagesAreNamedAndLeftOut(t *testing.T) {
+	dir := folder(t, 40)
+	for _, name := range []string{"000.png", "004.png"} { // a training and a test picture
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "images", name), []byte("\x89PNG\r\n\x1a\n broken"), 0o644))
+	}
+	c := small(dir, "an")
+	c.Run = filepath.Join(t.TempDir(), "run")
+	res, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	require.Len(t, res.Broken, 2)
+	require.Equal(t, "000.png", filepath.Base(res.Broken[0].Name))
+	b, err := os.ReadFile(filepath.Join(c.Run, "broken.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(b), "004.png")
+}
+
+func TestRunErrors(t *testing.T) {
+	dir := folder(t, 20)
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	for name, tc := range map[string]struct {
+		change func(*Config)
+		want   string
+		is     error
+	}{
+		"no data":          {func(c *Config) { c.Data = "" }, "no data set", nil},
+		"no such folder":   {func(c *Config) { c.Data = filepath.Join(dir, "gone") }, "gone", os.ErrNotExist},
+		"unknown method":   {func(c *Config) { c.Method = "emm" }, `no loss is called "emm"; there are`, nil},
+		"unknown backbone": {func(c *Config) { c.Backbone = "vgg" }, `no backbone is called "vgg"`, nil},
+		"unknown param":    {func(c *Config) { c.Params = map[string]float64{"alfa": 1} }, `no parameter "alfa"`, nil},
+		"frozen, no file":  {func(c *Config) { c.Mode = Frozen }, "--frozen needs --weights", nil},
+		"negative epochs":  {func(c *Config) { c.Epochs = -1 }, "epochs is -1", nil},
+		"run below a file": {func(c *Config) { c.Run = filepath.Join(file, "run") }, "cannot be made", nil},
+		"no weights file":  {func(c *Config) { c.Weights = filepath.Join(dir, "w.safetensors") }, "w.safetensors", os.ErrNotExist},
+		"loss explodes":    {func(c *Config) { c.LR = 1e30 }, "lower --lr", ErrNotFinite},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := small(dir, "an")
+			tc.change(&c)
+			_, err := Run(context.Background(), c, Events{})
+			require.ErrorContains(t, err, tc.want)
+			if tc.is != nil {
+				require.ErrorIs(t, err, tc.is)
+			}
+		})
+	}
+	c := small(dir, "an")
+	c.Run, c.Epochs = filepath.Join(t.TempDir(), "run"), 1
+	_, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	_, err = Run(context.Background(), c, Events{})
+	require.ErrorIs(t, err, ErrRunExists)
+	require.NoError(t, os.WriteFile(filepath.Join(c.Run, "run.yaml"), []byte("data: x\nepoch: 3\n"), 0o644))
+	_, err = Evaluate(context.Background(), c.Run, data.Test, Events{})
+	require.ErrorContains(t, err, "field epoch not found")
+}
+
+func TestCancelEndsTheRun(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := small(folder(t, 40), "an")
+	c.Epochs = 1000
+	_, err := Run(ctx, c, Events{Epoch: func(e EpochRecord) {
+		if e.Epoch == 2 {
+			cancel()
+		}
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+}
