@@ -10,7 +10,7 @@ PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospm
 PEER_PYTHON ?= $(PEERS)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help setup build test demo bench bench-peers race fuzz lint clean
+.PHONY: help setup build test demo bench bench-peers race fuzz lint vet format staticcheck clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -48,9 +48,15 @@ fuzz: setup ## every fuzz target for FUZZTIME=60s
 	  done; \
 	done
 
-lint: ## go vet, gofmt, staticcheck
+lint: vet format staticcheck ## go vet, gofmt, staticcheck
+
+vet:
 	$(GO) vet ./...
+
+format:
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "run gofmt -w on: $$bad"; exit 1; }
+
+staticcheck:
 	$(GO) run $(STATICCHECK) ./...
 
 clean: ## what was built here; the per-user cache stays

@@ -90,9 +90,7 @@ func Grad(outputs, inputs []*Tensor, opts ...BackwardOption) []*Tensor {
 	runtime.KeepAlive(outputs)
 	runtime.KeepAlive(inputs)
 	runtime.KeepAlive(o.gradient)
-	ts := ownList(&r)
-	pressure(r.Bytes)
-	return ts
+	return ownList(&r)
 }
 
 // Grad is the accumulated gradient of a leaf, nil before the first backward.
@@ -128,6 +126,17 @@ func ZeroGrad(ts []*Tensor, keep bool) {
 	runtime.KeepAlive(ts)
 }
 
+// GradFn is the name of the recorded operation that computed t, such as "MulBackward0"; "" for a leaf.
+func (t *Tensor) GradFn() string {
+	r := abi.GradFn(t.handle("grad_fn"))
+	check("grad_fn", &r, t)
+	runtime.KeepAlive(t)
+	if r.N == 0 {
+		return ""
+	}
+	return abi.Text(r.W[0])
+}
+
 // SetRequiresGrad sets whether autograd records operations on a leaf and returns the tensor.
 func (t *Tensor) SetRequiresGrad(on bool) *Tensor {
 	r := abi.SetRequiresGrad(t.handle("requires_grad_"), on)
@@ -149,5 +158,5 @@ func (t *Tensor) Retain() *Tensor {
 	r := abi.Retain(t.handle("retain"))
 	check("retain", &r, t)
 	runtime.KeepAlive(t)
-	return own(r.W[0], r.Scope)
+	return ownOne(&r)
 }

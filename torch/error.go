@@ -22,7 +22,7 @@ const (
 	KindLinalg         Kind = abi.Linalg   // a singular matrix and the like
 	KindInternal       Kind = abi.Internal // please report
 	KindCall           Kind = abi.BadCall  // the arguments do not fit the operator's schema
-	KindHandle         Kind = 20           // a tensor that was freed, whose scope ended, or that is nil
+	KindHandle         Kind = abi.Handle   // a tensor that was freed, whose scope ended, or that is nil
 	KindLibrary        Kind = 21           // libtorch or our library is absent or does not fit
 )
 
@@ -118,14 +118,23 @@ func mustLoad() {
 	}
 }
 
+// words is libtorch's message without the list of all kernels, pages long, that it adds where there is none.
+func words(r interface{ Message() string }) string {
+	msg := r.Message()
+	if head, _, cut := strings.Cut(msg, ". This could be because the operator doesn't exist"); cut {
+		return head + ": the loaded libtorch has no such kernel"
+	}
+	return msg
+}
+
 // check panics when a call outside the operator table failed.
 func check(op string, r *abi.Result, ts ...*Tensor) {
 	if r.Kind == abi.OK {
 		return
 	}
-	e := &Error{Kind: Kind(r.Kind), Op: op, Msg: r.Message()}
+	e := &Error{Kind: Kind(r.Kind), Op: op, Msg: words(r)}
 	for _, t := range ts {
-		if t != nil && t.h != 0 {
+		if t != nil && t.h.Load() != 0 {
 			e.Shapes = append(e.Shapes, t.Shape())
 		}
 	}

@@ -181,12 +181,12 @@ func (t *Tensor) Item() float64 {
 func (t *Tensor) ItemInt() int {
 	a := args{op: &opItem}
 	a.tensor(t)
-	r := a.run()
+	a.results(1)
 	runtime.KeepAlive(t)
-	if r.Tag[0] == abi.Double {
+	if a.f.Tag[0] == abi.Double {
 		panic(&Error{Kind: KindType, Op: "item", Msg: "the tensor holds floating point numbers; use Item"})
 	}
-	return int(r.W[0])
+	return int(a.f.W[0])
 }
 
 var opItem = opRef{name: "aten::item"}

@@ -17,11 +17,9 @@ func withGrad(on bool, f func()) {
 	mustLoad()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	before := abi.Mode(abi.ModeGrad)
-	if before != on {
-		abi.SetMode(abi.ModeGrad, on)
-		defer abi.SetMode(abi.ModeGrad, before)
-	}
+	r := abi.Enter(abi.ModeGrad, on)
+	check("grad_mode", &r)
+	defer abi.Leave(abi.ModeGrad, r.W[0])
 	f()
 }
 
@@ -37,16 +35,23 @@ func Inference(f func()) {
 	mustLoad()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r := abi.SetMode(abi.ModeInference, true)
+	r := abi.Enter(abi.ModeInference, true)
 	check("inference_mode", &r)
-	defer abi.SetMode(abi.ModeInference, false)
+	defer abi.Leave(abi.ModeInference, r.W[0])
 	f()
 }
 
-// Do runs a whole loop on one OS thread, so that libtorch sets up its worker threads and caches once.
+// Do runs a whole loop on one OS thread, so that libtorch sets up its worker threads and caches once. Inside Do, Scope,
+// NoGrad and Inference each operation uses NumThreads threads, whatever other goroutines do; elsewhere an operation that
+// runs beside others uses one, which may change the last bits of a sum.
 func Do(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	if abi.Load() == nil {
+		r := abi.Enter(abi.ModeSteady, true)
+		check("do", &r)
+		defer abi.Leave(abi.ModeSteady, r.W[0])
+	}
 	return f()
 }
 

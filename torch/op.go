@@ -68,7 +68,7 @@ func (a *args) gen(g *Generator) {
 		a.none()
 		return
 	}
-	a.push(abi.Generator, g.h)
+	a.push(abi.Generator, g.handle(a.op.name))
 }
 
 // tensor pushes a tensor; nil becomes None, which the operator refuses where it needs one.
@@ -151,20 +151,19 @@ func (a *args) scalar(v any) {
 	}
 }
 
-// run makes the call and panics with *Error when it failed. The caller keeps its tensors alive until it returns.
-func (a *args) run() abi.Result {
+// run makes the call, which leaves its results in the frame, and panics with *Error when it failed. The caller keeps its
+// tensors alive until it returns.
+func (a *args) run() {
 	if queued.Load() > 0 {
 		drain()
 	}
-	r := abi.Call(a.op.get(), &a.f, a.far)
-	if r.Kind != abi.OK {
-		a.fail(&r)
+	if e := abi.Call(a.op.get(), &a.f, a.far); e.Kind != abi.OK {
+		a.fail(&e)
 	}
-	return r
 }
 
-func (a *args) fail(r *abi.Result) {
-	e := &Error{Kind: Kind(r.Kind), Op: a.op.name, Msg: r.Message()}
+func (a *args) fail(f *abi.Failure) {
+	e := &Error{Kind: Kind(f.Kind), Op: a.op.name, Msg: words(f)}
 	for i := range int(a.f.N) {
 		switch a.f.Tag[i] &^ abi.Far {
 		case abi.Tensor:
@@ -202,66 +201,108 @@ func (e *Error) addShape(h uint64) {
 	e.Shapes = append(e.Shapes, s)
 }
 
+// owner hands out the new handles of one call: those of a scope lie there one after the other.
+type owner struct{ scope, slot uint32 }
+
+func (o *owner) own(h uint64) *Tensor {
+	if h == 0 {
+		return nil
+	}
+	t := own(h, o.scope, o.slot)
+	if o.scope != 0 {
+		o.slot++
+	}
+	return t
+}
+
+// list takes a GS_TENSORS result; absent elements are nil.
+func (o *owner) list(w uint64) []*Tensor {
+	hs := abi.Handles(w)
+	ts := make([]*Tensor, len(hs))
+	for i, h := range hs {
+		ts[i] = o.own(h)
+	}
+	return ts
+}
+
+// results makes the call, which must give n results.
+func (a *args) results(n uint32) {
+	a.run()
+	if a.f.N != n {
+		panic(&Error{Kind: KindInternal, Op: a.op.name, Msg: fmt.Sprintf("gave %d results, not %d", a.f.N, n)})
+	}
+}
+
+func (a *args) owner() owner { return owner{a.f.Scope, a.f.Slot} }
+
 func (a *args) void() {
-	r := a.run()
-	pressure(r.Bytes)
+	a.run()
+	pressure(a.f.Bytes)
 }
 
 func (a *args) one() *Tensor {
-	r := a.run()
-	t := own(r.W[0], r.Scope)
-	pressure(r.Bytes)
+	a.results(1)
+	t := own(a.f.W[0], a.f.Scope, a.f.Slot)
+	pressure(a.f.Bytes)
 	return t
 }
 
 func (a *args) two() (*Tensor, *Tensor) {
-	r := a.run()
-	t, u := own(r.W[0], r.Scope), own(r.W[1], r.Scope)
-	pressure(r.Bytes)
+	a.results(2)
+	o := a.owner()
+	t, u := o.own(a.f.W[0]), o.own(a.f.W[1])
+	pressure(a.f.Bytes)
 	return t, u
 }
 
 func (a *args) three() (*Tensor, *Tensor, *Tensor) {
-	r := a.run()
-	t, u, v := own(r.W[0], r.Scope), own(r.W[1], r.Scope), own(r.W[2], r.Scope)
-	pressure(r.Bytes)
+	a.results(3)
+	o := a.owner()
+	t, u, v := o.own(a.f.W[0]), o.own(a.f.W[1]), o.own(a.f.W[2])
+	pressure(a.f.Bytes)
 	return t, u, v
 }
 
 func (a *args) list() []*Tensor {
-	r := a.run()
-	ts := ownList(&r)
+	a.results(1)
+	o := a.owner()
+	ts := o.list(a.f.W[0])
+	pressure(a.f.Bytes)
+	return ts
+}
+
+// ownList takes the GS_TENSORS result of a call that is no operator.
+func ownList(r *abi.Result) []*Tensor {
+	o := owner{r.Scope, r.Slot}
+	ts := o.list(r.W[0])
 	pressure(r.Bytes)
 	return ts
 }
 
-// ownList takes a GS_TENSORS result; absent elements are nil.
-func ownList(r *abi.Result) []*Tensor {
-	hs := abi.Handles(r.W[0])
-	ts := make([]*Tensor, len(hs))
-	for i, h := range hs {
-		ts[i] = own(h, r.Scope)
-	}
-	return ts
+// ownOne takes the only tensor of a call that is no operator.
+func ownOne(r *abi.Result) *Tensor {
+	t := own(r.W[0], r.Scope, r.Slot)
+	pressure(r.Bytes)
+	return t
 }
 
 func (a *args) intResult() int {
-	r := a.run()
-	return int(r.W[0])
+	a.results(1)
+	return int(a.f.W[0])
 }
 
 func (a *args) boolResult() bool {
-	r := a.run()
-	return r.W[0] != 0
+	a.results(1)
+	return a.f.W[0] != 0
 }
 
 func (a *args) floatResult() float64 {
-	r := a.run()
-	switch r.Tag[0] {
+	a.results(1)
+	switch a.f.Tag[0] {
 	case abi.Int, abi.Bool:
-		return float64(int64(r.W[0]))
+		return float64(int64(a.f.W[0]))
 	}
-	return math.Float64frombits(r.W[0])
+	return math.Float64frombits(a.f.W[0])
 }
 
 // Call runs any operator of the dispatcher by name, for instance Call("aten::add.Tensor", x, y). Arguments in schema
@@ -301,29 +342,28 @@ func Call(name string, arguments ...any) []any {
 			panic(&Error{Kind: KindType, Op: name, Msg: fmt.Sprintf("argument %d: a %T cannot be passed to an operator", i+1, v)})
 		}
 	}
-	r := a.run()
+	a.run()
 	runtime.KeepAlive(arguments)
-	out := make([]any, r.N)
+	o := a.owner()
+	out := make([]any, a.f.N)
 	for i := range out {
-		switch r.Tag[i] {
+		switch w := a.f.W[i]; a.f.Tag[i] {
 		case abi.Tensor:
-			if t := own(r.W[i], r.Scope); t != nil {
+			if t := o.own(w); t != nil {
 				out[i] = t
 			}
 		case abi.Tensors:
-			one := abi.Result{Scope: r.Scope}
-			one.W[0] = r.W[i]
-			out[i] = ownList(&one)
+			out[i] = o.list(w)
 		case abi.Int:
-			out[i] = int(r.W[i])
+			out[i] = int(w)
 		case abi.Double:
-			out[i] = math.Float64frombits(r.W[i])
+			out[i] = math.Float64frombits(w)
 		case abi.Bool:
-			out[i] = r.W[i] != 0
+			out[i] = w != 0
 		case abi.Str:
-			out[i] = abi.Text(r.W[i])
+			out[i] = abi.Text(w)
 		}
 	}
-	pressure(r.Bytes)
+	pressure(a.f.Bytes)
 	return out
 }

@@ -146,4 +146,3 @@ func (v *value) object(b []byte) error {
 	}
 	return nil
 }
-

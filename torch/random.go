@@ -31,24 +31,31 @@ func NewGenerator(seed int64) *Generator {
 	return g
 }
 
+func (g *Generator) handle(op string) uint64 {
+	if g == nil || g.h == 0 {
+		panic(&Error{Kind: KindHandle, Op: op, Msg: "the generator is nil or was not made by NewGenerator"})
+	}
+	return g.h
+}
+
 // Seed restarts the generator.
 func (g *Generator) Seed(seed int64) {
-	r := abi.SeedGenerator(g.h, uint64(seed))
+	r := abi.SeedGenerator(g.handle("manual_seed"), uint64(seed))
 	check("manual_seed", &r)
 	runtime.KeepAlive(g)
 }
 
 // State returns the generator's state, a uint8 tensor that Python's Generator.set_state takes too.
 func (g *Generator) State() *Tensor {
-	r := abi.GeneratorState(g.h)
+	r := abi.GeneratorState(g.handle("get_state"))
 	check("get_state", &r)
 	runtime.KeepAlive(g)
-	return own(r.W[0], r.Scope)
+	return ownOne(&r)
 }
 
 // SetState restores a state.
 func (g *Generator) SetState(state *Tensor) {
-	r := abi.SetGeneratorState(g.h, state.handle("set_state"))
+	r := abi.SetGeneratorState(g.handle("set_state"), state.handle("set_state"))
 	check("set_state", &r, state)
 	runtime.KeepAlive(g)
 	runtime.KeepAlive(state)
@@ -59,7 +66,7 @@ func RNGState() *Tensor {
 	mustLoad()
 	r := abi.GeneratorState(0)
 	check("get_rng_state", &r)
-	return own(r.W[0], r.Scope)
+	return ownOne(&r)
 }
 
 // SetRNGState restores the default CPU generator, as torch.set_rng_state.

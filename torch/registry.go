@@ -32,12 +32,16 @@ func Schema(full string) string {
 	return abi.Text(r.W[0])
 }
 
-// Overloads lists the overload names of an operator, for instance of "aten::add".
+// Overloads lists the overload names of an operator, for instance of "aten::add"; nil where there is no such operator.
 func Overloads(name string) []string {
 	mustLoad()
 	r := abi.Overloads(name)
 	check(name, &r)
-	return strings.Split(strings.TrimSuffix(abi.Text(r.W[0]), "\n"), "\n")
+	text := abi.Text(r.W[0])
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
 // LoadOps opens a shared library that registers operators with TORCH_LIBRARY; Call then reaches them.

@@ -31,22 +31,27 @@ func openScope() uint32 {
 type Arena struct{ id uint32 }
 
 // Keep moves tensors of this scope to the scope around it, or, where there is none, to the garbage collector's care.
-// Tensors that do not belong to this scope stay where they are. It returns its first argument.
+// Tensors that do not belong to this scope stay where they are. Keep runs on the scope's goroutine, before the scope ends;
+// it panics with an error of KindHandle otherwise. It returns its first argument.
 func (s *Arena) Keep(ts ...*Tensor) *Tensor {
 	for _, t := range ts {
-		if t == nil || t.h == 0 || t.scope != s.id {
+		if t == nil || t.scope != s.id {
 			continue
 		}
-		switch outer := abi.ScopeKeep(t.h); {
-		case outer == 0:
-			t.scope = 0
-			t.cleanup = runtime.AddCleanup(t, enqueue, t.h)
-		case outer > 0:
-			t.scope = uint32(outer)
+		h := t.handle("keep")
+		r := abi.ScopeKeep(t.scope, t.slot, h)
+		check("keep", &r)
+		if r.N == 0 {
+			panic(&Error{Kind: KindHandle, Op: "keep", Msg: "the scope belongs to another goroutine; keep the tensor on the one that runs the scope"})
+		}
+		t.scope, t.slot = r.Scope, r.Slot
+		if t.scope == 0 {
+			t.cleanup = runtime.AddCleanup(t, enqueue, h)
 		}
 		if tracing {
-			traceMoved(t.h, s.id, t.scope)
+			traceMoved(h, s.id, t.scope)
 		}
+		pressure(r.Bytes)
 	}
 	if len(ts) == 0 {
 		return nil

@@ -4,15 +4,15 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gospml/gospml/torch/internal/abi"
 )
 
 // Tensor is a handle on a libtorch tensor. The zero value is no tensor; tensors come from the functions of this package.
+// A Tensor must not be copied.
 type Tensor struct {
-	h     uint64
-	scope uint32 // 0 = owned by this value
+	h           atomic.Uint64 // 0 = none, or freed
+	scope, slot uint32        // the scope that owns the reference and its place there; scope 0 = this value owns it
 	// Set when scope is 0: returns the reference when the value becomes unreachable.
 	cleanup runtime.Cleanup
 }
@@ -26,28 +26,19 @@ func Live() int {
 	return int(abi.Live())
 }
 
-// LiveBytes is the storage that tensors outside scopes hold, in bytes, as far as the handles' own results account for it.
-func LiveBytes() int64 { return liveBytes.Load() }
-
-// collectAt is how many bytes of new storage outside scopes start a collection, at least; see pressure.
-const collectAt = 128 << 20
-
 var (
-	freshBytes atomic.Int64 // new storage outside scopes since the last collection
-	liveBytes  atomic.Int64
-
-	queueMu   sync.Mutex
-	queue     []uint64 // handles whose Tensor became unreachable
-	queued    atomic.Int64
-	collectMu sync.Mutex
+	queueMu sync.Mutex
+	queue   []uint64 // handles whose Tensor became unreachable
+	queued  atomic.Int64
 )
 
 // own makes a Tensor from a handle of a call's result.
-func own(h uint64, scope uint32) *Tensor {
+func own(h uint64, scope, slot uint32) *Tensor {
 	if h == 0 {
 		return nil
 	}
-	t := &Tensor{h: h, scope: scope}
+	t := &Tensor{scope: scope, slot: slot}
+	t.h.Store(h)
 	if tracing {
 		traceMade(h, scope)
 	}
@@ -57,7 +48,7 @@ func own(h uint64, scope uint32) *Tensor {
 	return t
 }
 
-// enqueue runs on the collector's goroutine and must not enter libtorch.
+// enqueue runs on the collector's goroutines and must not enter libtorch.
 func enqueue(h uint64) {
 	queueMu.Lock()
 	queue = append(queue, h)
@@ -80,73 +71,46 @@ func drain() {
 			traceFreed(h, 0)
 		}
 	}
-	liveBytes.Add(-int64(abi.Release(q)))
-}
-
-// pressure accounts for new storage and runs the garbage collector when much of it came since the last time.
-// Go's collector sees handles of a few bytes only, so it would wait for ever.
-func pressure(bytes uint64) {
-	if bytes == 0 {
-		return
-	}
-	liveBytes.Add(int64(bytes))
-	if fresh := freshBytes.Add(int64(bytes)); fresh < collectAt || fresh < liveBytes.Load()/2 {
-		return
-	}
-	collect()
-}
-
-func collect() {
-	if !collectMu.TryLock() {
-		return
-	}
-	defer collectMu.Unlock()
-	freshBytes.Store(0)
-	// Cleanups run after runtime.GC returns: the sentinel's tells when this cycle's have been queued.
-	done := make(chan struct{})
-	func() {
-		s := new([4]*int)
-		runtime.AddCleanup(s, func(c chan struct{}) { close(c) }, done)
-	}()
-	runtime.GC()
-	select {
-	case <-done:
-	case <-time.After(time.Second):
-	}
-	drain()
+	abi.Release(q)
 }
 
 // Free gives the tensor back at once. Using it afterwards is an error; freeing it again is not. Storage that other
 // tensors share stays. A tensor of a scope can be freed early on the goroutine that runs the scope; elsewhere the scope's end does it.
 func (t *Tensor) Free() {
-	if t == nil || t.h == 0 {
+	if t == nil {
 		return
 	}
-	h := t.h
-	if t.scope == 0 {
-		t.h = 0
-		if tracing {
-			traceFreed(h, 0)
+	if t.scope != 0 {
+		h := t.h.Load()
+		if h != 0 && scopeAlive(t.scope) && abi.ScopeDrop(t.scope, t.slot, h) {
+			t.h.Store(0)
+			if tracing {
+				traceFreed(h, t.scope)
+			}
 		}
-		t.cleanup.Stop()
-		one := [1]uint64{h}
-		liveBytes.Add(-int64(abi.Release(one[:])))
 		return
 	}
-	if scopeAlive(t.scope) && abi.ScopeDrop(h) {
-		t.h = 0
-		if tracing {
-			traceFreed(h, t.scope)
-		}
+	h := t.h.Swap(0) // two goroutines may free at once
+	if h == 0 {
+		return
 	}
+	if tracing {
+		traceFreed(h, 0)
+	}
+	t.cleanup.Stop()
+	runtime.KeepAlive(t) // else the collector may queue the cleanup before Stop
+	one := [1]uint64{h}
+	relieve(abi.Release(one[:]))
 }
 
 // handle returns the libtorch handle or panics with an error of KindHandle.
 func (t *Tensor) handle(op string) uint64 {
-	if t == nil || t.h == 0 || t.scope != 0 && !scopeAlive(t.scope) {
-		panic(t.unusable(op))
+	if t != nil {
+		if h := t.h.Load(); h != 0 && (t.scope == 0 || scopeAlive(t.scope)) {
+			return h
+		}
 	}
-	return t.h
+	panic(t.unusable(op))
 }
 
 func (t *Tensor) unusable(op string) *Error {
@@ -154,7 +118,7 @@ func (t *Tensor) unusable(op string) *Error {
 	switch {
 	case t == nil:
 		msg = "the tensor is nil"
-	case t.h != 0:
+	case t.h.Load() != 0:
 		msg = "the tensor is used after its scope ended; keep it with the scope's Keep"
 	}
 	return &Error{Kind: KindHandle, Op: op, Msg: msg}
@@ -237,4 +201,6 @@ func (t *Tensor) IsLeaf() bool { return t.describe("is_leaf").Flags&abi.FlagLeaf
 func (t *Tensor) Version() int { return int(t.describe("_version").Version) }
 
 // Same says whether both handles show one libtorch tensor (PyTorch's `is`).
-func (t *Tensor) Same(other *Tensor) bool { return t != nil && other != nil && t.h == other.h }
+func (t *Tensor) Same(other *Tensor) bool {
+	return t != nil && other != nil && t.handle("is") == other.handle("is")
+}

@@ -86,7 +86,7 @@ The epoch with the highest validation mAP is kept; the test part is only reporte
 	f.StringArrayVar(&params, "param", nil, "parameter of the loss, NAME=NUMBER; repeatable")
 	f.StringVar(&c.Preset, "preset", "", "data set whose published parameters the loss takes: voc, coco, nus, cub (default voc)")
 	f.Float64Var(&c.LogEps, "log-eps", 0, "epsilon inside logarithms, as in the released code (0: exact)")
-	f.IntVar(&c.Epochs, "epochs", 0, "epochs (default by mode: 4 fine-tuning, 25 frozen, 12 shapes)")
+	f.IntVar(&c.Epochs, "epochs", 0, "epochs (default by mode: 4 fine-tuning, 25 frozen, 10 shapes)")
 	f.IntVar(&c.BatchSize, "batch-size", 0, "images per step (default by mode)")
 	f.Float64Var(&c.LR, "lr", 0, "learning rate (default by mode)")
 	f.Float64Var(&c.HeadLR, "head-lr", 0, "learning rate of the classifier (default 10 x lr when fine-tuning pretrained weights, else lr)")

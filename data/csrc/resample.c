@@ -79,6 +79,8 @@ static void feed_rows(feed *f, int32_t from, int32_t to) {
   }
 }
 
+static size_t row_stride(int32_t width) { return ((size_t)width * 3 + SLACK + 63) & ~(size_t)63; }
+
 /* Where finished rows go. */
 typedef struct sink {
   int32_t width;
@@ -137,27 +139,25 @@ static void run_horizontal_first(feed *f, const axis *v, int32_t y0, int32_t hei
   }
 }
 
-/* Vertical pass over whole rows of the picture, four at a time, then the horizontal pass. */
-static void run_vertical_first(const feed *direct, const axis *h, const axis *v, int32_t x0, int32_t y0, int32_t height,
-                               const uint8_t **rows, uint8_t *between, size_t between_stride, uint8_t *done,
-                               size_t done_stride, const sink *s) {
-  size_t row_size = (size_t)direct->src->width * 3;
+/* Vertical pass over whole rows of the picture into the ring, four at a time, then the horizontal pass into padded. The
+ * feed has no axis and begins at column 0; x0 is the first column of the result. */
+static void run_vertical_first(const feed *f, const axis *h, const axis *v, int32_t x0, int32_t y0, int32_t height,
+                               const uint8_t **rows, const sink *s) {
+  size_t row_size = (size_t)f->src->width * 3;
   for (int32_t y = 0; y < height; y += ROWS_AT_ONCE) {
     const uint8_t *sources[ROWS_AT_ONCE];
     uint8_t *targets[ROWS_AT_ONCE];
     for (int i = 0; i < ROWS_AT_ONCE; i++) {
-      uint8_t *row = between + (size_t)i * between_stride;
-      sources[i] = row, targets[i] = done + (size_t)i * done_stride;
+      uint8_t *row = f->ring + (size_t)i * f->stride;
+      sources[i] = row, targets[i] = f->padded + (size_t)i * row_stride(s->width);
       if (y + i >= height) continue; /* rows that nobody reads */
-      int32_t pairs = vertical_rows(v, y0 + y + i, rows, direct);
-      direct->k->vertical(rows, pairs, vertical_split(v, y0 + y + i), row, row_size);
+      int32_t pairs = vertical_rows(v, y0 + y + i, rows, f);
+      f->k->vertical(rows, pairs, vertical_split(v, y0 + y + i), row, row_size);
     }
-    direct->k->horizontal(sources, targets, h, x0, s->width);
+    f->k->horizontal(sources, targets, h, x0, s->width);
     for (int i = 0; i < ROWS_AT_ONCE && y + i < height; i++) sink_row(s, y + i, targets[i]);
   }
 }
-
-static size_t row_stride(int32_t width) { return ((size_t)width * 3 + SLACK + 63) & ~(size_t)63; }
 
 int32_t job_run(gospml_image_context *ctx, const picture *whole, const gospml_image_job *job, void *out,
                 gospml_image_message *m) {
@@ -188,10 +188,10 @@ int32_t job_run(gospml_image_context *ctx, const picture *whole, const gospml_im
 
   normalize_row normalized = job->normalize ? normalizer_row(&ctx->norm, job->mean, job->std) : NULL;
   sink to = {ow, (size_t)ow * (size_t)oh, normalized, &ctx->norm, line, out};
-  feed f = {kernels_now(), columns_last ? NULL : h, &src, w.x0, ow, ring, ring_stride, length, 0, padded};
+  feed f = {kernels_now(), h, &src, w.x0, ow, ring, ring_stride, length, 0, padded};
   if (columns_last) {
-    f.x0 = 0;
-    run_vertical_first(&f, h, v, w.x0, w.y0, oh, rows, ring, ring_stride, padded, row_stride(ow), &to);
+    f.axis = NULL, f.x0 = 0;
+    run_vertical_first(&f, h, v, w.x0, w.y0, oh, rows, &to);
   } else {
     run_horizontal_first(&f, v, w.y0, oh, rows, &to);
   }

@@ -29,8 +29,7 @@ func checkSize(f Format, w, h int, o Options) error {
 	if w < 1 || h < 1 {
 		return damaged("the %s header says %d×%d pixels", f, w, h)
 	}
-	// Both are below 2^32 in every format, so the product fits.
-	if limit := o.maxPixels(); int64(w)*int64(h) > limit {
+	if limit := o.maxPixels(); int64(w) > limit/int64(h) {
 		return fmt.Errorf("%w: %d×%d pixels are more than the limit of %d", ErrTooLarge, w, h, limit)
 	}
 	return nil

@@ -61,7 +61,15 @@ func Header(b []byte, o Options) (info Info, err error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return Info{Format: f, W: w, H: h}, checkSize(f, w, h, o)
+	if err := checkSize(f, w, h, o); err != nil {
+		return Info{}, err
+	}
+	if f == PNG { // the standard library checks the rest of the header, but its limit on the size is another one
+		if _, err := png.DecodeConfig(bytes.NewReader(b)); err != nil {
+			return Info{}, goError(f, err)
+		}
+	}
+	return Info{Format: f, W: w, H: h}, nil
 }
 
 func headerSize(f Format, b []byte) (w, h int, err error) {
@@ -74,7 +82,7 @@ func headerSize(f Format, b []byte) (w, h int, err error) {
 	case WebP:
 		return webpSize(b)
 	case PNG:
-		c, err = png.DecodeConfig(bytes.NewReader(b))
+		return pngSize(b)
 	case BMP:
 		c, err = bmp.DecodeConfig(bytes.NewReader(b))
 	case TIFF:

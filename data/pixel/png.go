@@ -40,6 +40,14 @@ func decodePNG(info Info, b []byte, o Options) (*RGB, error) {
 	return toRGB(m, o)
 }
 
+func pngSize(b []byte) (w, h int, err error) {
+	const at = len(pngSignature)
+	if len(b) < at+16 || string(b[at+4:at+8]) != "IHDR" {
+		return 0, 0, damaged("PNG: the file does not begin with a header")
+	}
+	return int(binary.BigEndian.Uint32(b[at+8:])), int(binary.BigEndian.Uint32(b[at+12:])), nil
+}
+
 // pngPlausible refuses a file too short for its size, before the pixels are allocated: deflate packs at most 1032 to 1.
 func pngPlausible(info Info, b []byte, depth, color byte) error {
 	channels := map[byte]int64{0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[color]
@@ -50,8 +58,8 @@ func pngPlausible(info Info, b []byte, depth, color byte) error {
 	return nil
 }
 
-// pngMended returns the file's header, palette and pixel chunks, the pixels' checksums computed anew, and an end; nil
-// where there are no pixels or a chunk is cut off.
+// pngMended returns the file's chunks before the pixels as they are, the pixels with their checksums computed anew, and an
+// end; nil where there are no pixels or a chunk is cut off.
 func pngMended(b []byte) []byte {
 	out := append(make([]byte, 0, len(b)+12), pngSignature...)
 	pixels := false
@@ -63,15 +71,15 @@ func pngMended(b []byte) []byte {
 		whole := rest[:min(n+4, int64(len(rest)))] // with its checksum, if that is there
 		chunk := whole[:n]
 		rest = rest[len(whole):]
-		switch string(chunk[4:8]) {
-		case "IDAT":
+		switch kind := string(chunk[4:8]); {
+		case kind == "IDAT":
 			pixels = true
 			out = append(out, chunk...)
 			out = binary.BigEndian.AppendUint32(out, crc32.ChecksumIEEE(chunk[4:]))
-		case "IHDR", "PLTE", "tRNS":
-			out = append(out, whole...)
-		case "IEND":
+		case kind == "IEND":
 			rest = nil
+		case !pixels:
+			out = append(out, whole...)
 		}
 	}
 	if !pixels {

@@ -1,9 +1,13 @@
+//go:build cgo
+
 package pixel
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
+	"image/jpeg"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,4 +76,11 @@ func readFile(t testing.TB, path string) []byte {
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return b
+}
+
+// encodeJPEG writes a baseline 4:2:0 JPEG with the standard library.
+func encodeJPEG(t testing.TB, p *RGB) []byte {
+	var b bytes.Buffer
+	require.NoError(t, jpeg.Encode(&b, asImage(p), &jpeg.Options{Quality: 90}))
+	return b.Bytes()
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// Model is an image classifier whose last layer is linear.
+// Model is an image classifier: feature map, mean over positions, linear head.
 type Model interface {
-	// Forward maps images [B, 3, H, W] to logits [B, classes].
+	// Forward maps images [B, 3, H, W] to logits [B, C].
 	Forward(x *torch.Tensor) *torch.Tensor
 	// FeatureMap is what the global average pool sees, [B, FeatureDim, h, w].
 	FeatureMap(x *torch.Tensor) *torch.Tensor
@@ -20,66 +20,80 @@ type Model interface {
 	Features(x *torch.Tensor) *torch.Tensor
 	// FeatureDim is the length of a feature vector.
 	FeatureDim() int
-	// Head is the classifier.
+	// Head is the classifier, Weight [C, FeatureDim] and Bias [C].
 	Head() *nn.Linear
+	// HeadKey is the head's prefix in the state dict without its dot, for instance "fc".
+	HeadKey() string
+	// SetHead puts another classifier in place.
+	SetHead(l *nn.Linear)
 }
 
-// makers are the models by name; classes is the width of the classifier.
-var makers = map[string]func(classes int) Model{
-	"mobilenet_v2": func(c int) Model { return newMobileNetV2(c) },
-	"resnet18":     func(c int) Model { return newResNet(basicBlock, [4]int{2, 2, 2, 2}, c) },
-	"resnet34":     func(c int) Model { return newResNet(basicBlock, [4]int{3, 4, 6, 3}, c) },
-	"resnet50":     func(c int) Model { return newResNet(bottleneck, [4]int{3, 4, 6, 3}, c) },
-	"resnet101":    func(c int) Model { return newResNet(bottleneck, [4]int{3, 4, 23, 3}, c) },
-	"small_cnn":    func(c int) Model { return newSmallCNN(c) },
+// makers are the models by name.
+var makers = map[string]func(numClasses int, opts ...nn.Option) Model{
+	"mobilenet_v2": func(c int, opts ...nn.Option) Model { return NewMobileNetV2(c, opts...) },
+	"resnet18":     resnet(BasicBlocks, 2, 2, 2, 2),
+	"resnet34":     resnet(BasicBlocks, 3, 4, 6, 3),
+	"resnet50":     resnet(Bottlenecks, 3, 4, 6, 3),
+	"resnet101":    resnet(Bottlenecks, 3, 4, 23, 3),
+	"small_cnn":    func(c int, opts ...nn.Option) Model { return NewSmallCNN(c, opts...) },
 }
 
-// Names lists the models.
+func resnet(kind BlockKind, depths ...int) func(int, ...nn.Option) Model {
+	return func(c int, opts ...nn.Option) Model { return NewResNet(kind, [4]int(depths), c, opts...) }
+}
+
+// Names lists the models that New knows.
 func Names() []string { return slices.Sorted(maps.Keys(makers)) }
 
-// New makes a model in training mode with fresh weights from torch's default generator.
-func New(name string, classes int) (m Model, err error) {
+// New makes a model in training mode with fresh weights: those of torchvision under the same seed, where torchvision
+// has the model. Options: nn.DType, nn.Device, nn.Generator, nn.NoInit.
+func New(name string, numClasses int, opts ...nn.Option) (m Model, err error) {
 	make, ok := makers[name]
 	if !ok {
 		return nil, fmt.Errorf("backbone: no model is called %q; there are %s", name, strings.Join(Names(), ", "))
 	}
-	if classes < 1 {
-		return nil, fmt.Errorf("backbone: %d classes, want at least 1", classes)
+	if numClasses < 1 {
+		return nil, fmt.Errorf("backbone: %d classes, want at least 1", numClasses)
 	}
-	err = torch.Try(func() { m = make(classes) })
+	err = torch.Try(func() { m = make(numClasses, opts...) })
 	return m, err
 }
 
-// pool is the mean over positions, [B, D, h, w] -> [B, D].
-func pool(x *torch.Tensor) *torch.Tensor { return x.MeanDim([]int{2, 3}, false) }
-
-// logits pools and classifies.
-func logits(m Model, x *torch.Tensor) *torch.Tensor {
-	f := m.Features(x)
-	return m.Head().Forward(f)
+// ReplaceHead gives a model a fresh classifier of numClasses outputs, drawn as torch.nn.Linear's, of the type and on the
+// device of the old one.
+func ReplaceHead(m Model, numClasses int) error {
+	if numClasses < 1 {
+		return fmt.Errorf("backbone: %d classes, want at least 1", numClasses)
+	}
+	return torch.Try(func() {
+		w := m.Head().Weight
+		m.SetHead(nn.NewLinear(m.FeatureDim(), numClasses, nn.DType(w.DType()), nn.Device(w.Device())))
+	})
 }
 
-// LoadWeights copies a safetensors file into a model. A classifier for another number of classes is left as it was drawn;
-// every other difference is an error with a table. The text says what was done, in a sentence.
-func LoadWeights(m Model, path string) (string, error) {
-	sd, _, err := nn.LoadSafetensors(path)
-	if err != nil {
-		return "", err
-	}
-	defer sd.Free()
-	kept := ""
-	for key, t := range nn.StateDictOf(m) {
-		if t.Same(m.Head().Weight) || t.Same(m.Head().Bias) {
-			if from := sd[key]; from != nil && !slices.Equal(from.Shape(), t.Shape()) {
-				kept = fmt.Sprintf("; its classifier for %d classes was left out", from.Size(0))
-				from.Free()
-				sd[key] = t.Retain()
-			}
+// Split lists the parameters of the head and those of everything else, for groups with learning rates of their own.
+func Split(m Model) (body, head []*torch.Tensor) {
+	head = nn.Parameters(m.Head())
+	for _, p := range nn.Parameters(m) {
+		if !slices.Contains(head, p) {
+			body = append(body, p)
 		}
 	}
-	r, err := nn.LoadStateDict(m, sd, true)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+	return body, head
+}
+
+// pool is the mean over positions, [B, D, h, w] -> [B, D]; it frees the map.
+func pool(x *torch.Tensor) *torch.Tensor {
+	f := x.MeanDim([]int{2, 3}, false)
+	x.Free()
+	return f
+}
+
+// classify applies a classifier to features and frees them.
+func classify(head nn.Layer, f *torch.Tensor) *torch.Tensor {
+	y := head.Forward(f)
+	if y != f {
+		f.Free()
 	}
-	return fmt.Sprintf("%s: %d tensors loaded%s", path, r.Loaded, kept), nil
+	return y
 }

@@ -1,10 +1,28 @@
-// Package backbone holds image models with torchvision's module names, initial values and state-dict keys, so that its
-// weight files load without renaming.
+// Package backbone holds image classifiers under torchvision's names: MobileNetV2, ResNet-18, -34, -50 and -101, and a
+// small network for 64×64 pictures.
 //
-// New makes a model by name with a linear classifier for a number of classes: the classifier of the papers is a global average pool and
-// a linear layer. Features gives the pooled features, FeatureMap what is pooled, Forward the logits.
+//	m, err := backbone.New("resnet50", 20)                        // fresh weights, torchvision's for the same seed
+//	m, loaded, err := backbone.NewFromFile("mobilenet_v2", path, 5)  // ImageNet weights, a new head of 5 classes
+//	logits := m.Forward(x)                                        // x [B, 3, H, W] float, normalised; logits [B, 5]
 //
-// Inputs are [B, 3, H, W], normalised with ImageNet's mean and standard deviation. Under the same torch seed New draws the numbers that
-// torchvision's constructors draw. Models are nn modules: their threads, ownership and errors are package nn's; New and
-// LoadWeights return errors.
+// # Shape of a model
+//
+// Every Model maps pictures to a feature map [B, D, h, w] (FeatureMap), takes its mean over positions (Features, [B, D])
+// and multiplies with a Linear (Head, [C, D]). For single-positive multi-label learning the logits go through a sigmoid. The map and
+// the head's weight give class activation maps; the map is what a decoder head reads.
+//
+// # Keys and weights
+//
+// State-dict keys are torchvision's, num_batches_tracked included, so its files load without renaming. A file whose
+// classifier has another number of classes loads all but the classifier, and Loaded says so; any other difference is an error with a table.
+//
+// # Batch normalisation
+//
+// Models start in training mode (nn.SetTraining switches). nn.FreezeBatchNorm keeps all batch normalisation in
+// evaluation mode during training, with gain and bias trained, as runs from weights whose statistics were folded need it.
+//
+// # Ownership, threads, errors
+//
+// Make models outside torch.Scope. In evaluation mode one model serves many goroutines. New, NewFromFile and Load
+// return errors; Forward, Features and FeatureMap are tensor maths and panic with *torch.Error, which torch.Try converts.
 package backbone

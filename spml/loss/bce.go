@@ -2,21 +2,58 @@ package loss
 
 import "github.com/gospml/gospml/torch"
 
-// BCE with full labels is the supervised upper bound: L = 1/(BC) Σ [ t·sn + (1-t)·sp ], gradient (p-t)/(BC).
-//
-// Source: Cole et al. 2021, the "full" row of its tables. The released code adds 1e-5 inside the logarithms (LogEps).
+// Binary cross-entropy with full labels, and the two baselines that also look at them.
 func init() {
 	mustRegister(Entry{
 		ID:      "bce",
-		Aliases: []string{"bce-full", "full", "bce_full"},
+		Aliases: []string{"bce-full", "full", "bce, full annotation"},
 		Title:   "binary cross-entropy with full labels",
+		Formula: "t·sn + (1-t)·sp; gradient p - t",
 		Source:  "Cole et al. 2021 (upper bound)",
+		Notes:   "The released code adds 1e-5 inside the logarithms.",
+		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:   Full,
+		Tables:  []string{"Cole", "VLPL"},
 		New: func(_ Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
 				z := b.logits()
-				t := b.Full.EqScalar(1)
-				return o.Reduction.apply(torch.Where(t, positive(z, o.LogEps), negative(z, o.LogEps)))
+				return o.Reduction.apply(torch.Where(b.Full.EqScalar(1), positive(z, o.LogEps), negative(z, o.LogEps)))
+			}, nil
+		},
+	})
+	mustRegister(Entry{
+		ID:      "bce-ls",
+		Title:   "binary cross-entropy with full labels, smoothed",
+		Formula: "τ·sn + (1-τ)·sp with τ = 1-ε where t = 1, ε elsewhere; gradient p - τ",
+		Source:  "Cole et al. 2021",
+		Notes:   "The paper's text smooths by ε/2 on each side, the code by ε.",
+		Params:  smoothing(perData(0.1, 0.1, 0.1, 0.1)),
+		Presets: smoothingPresets,
+		Needs:   Full,
+		Tables:  []string{"Cole"},
+		New: func(v Values, o Options) (Func, error) {
+			pos, neg := smoothed(v)
+			return func(b Batch) *torch.Tensor {
+				z := b.logits()
+				return o.Reduction.apply(torch.Where(b.Full.EqScalar(1), crossEntropy(z, pos, o.LogEps), crossEntropy(z, neg, o.LogEps)))
+			}, nil
+		},
+	})
+	mustRegister(Entry{
+		ID:      "iun",
+		Aliases: []string{"1 P. & all N.", "one-positive-all-negatives"},
+		Title:   "one positive and all true negatives",
+		Formula: "y·sn + (1-t)·sp; unobserved positives contribute nothing",
+		Source:  "Cole et al. 2021 (IUN)",
+		Notes:   "The first released code tests the full labels against -1, which they never hold, so that its negative term is 0; the later fork tests against 0, as here.",
+		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Needs:   Observed | Full,
+		Tables:  []string{"Cole", "VLPL"},
+		New: func(_ Values, o Options) (Func, error) {
+			return func(b Batch) *torch.Tensor {
+				z := b.logits()
+				neg := negative(z, o.LogEps)
+				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), neg, mask(b.Full.EqScalar(0), z).Mul(neg)))
 			}, nil
 		},
 	})

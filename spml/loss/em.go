@@ -1,39 +1,54 @@
 package loss
 
-import (
-	"fmt"
+import "github.com/gospml/gospml/torch"
 
-	"github.com/gospml/gospml/torch"
-)
-
-// EM maximises the entropy of unknown labels instead of assuming a value: L = 1/(BC) Σ [ y·sn - α(1-y)·H(p) ],
-// gradient [ -y·n + α(1-y)·z·p·n ]/(BC). Observed negatives (y = -1) take sp. The loss can be negative, down to -α·ln 2.
-//
-// Source: Zhou et al. 2022, eq. (4); α per data set from its supplement, equal to the released code. The code has log
-// epsilon 1e-5 and stops at the first epoch without a better validation mAP. For thresholds the authors advise 0.75
-// instead of 0.5, because negatives sit near 0.5.
+// Entropy of unknown labels, maximised (EM) or minimised (EntMin).
 func init() {
 	mustRegister(Entry{
 		ID:      "em",
 		Aliases: []string{"entropy-maximization", "entropy-maximisation"},
 		Title:   "entropy maximisation",
+		Formula: "y·sn - α·(1-y)·H(p); gradient -y·n + α·(1-y)·z·p·n",
 		Source:  "Zhou et al. 2022, eq. (4)",
+		Notes:   "The loss can be negative, down to -α·ln 2. The code has log epsilon 1e-5 and stops at the first epoch without a better validation mAP. For thresholds the authors advise 0.75 instead of 0.5, because negatives sit near 0.5.",
+		Params:  []Param{entropyWeight()},
+		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:   Observed,
-		Params: []Param{{
-			Name: "alpha", Doc: "weight of the entropy of unknown labels", Default: 0.2,
-			ByData: map[string]float64{"voc": 0.2, "coco": 0.1, "nus": 0.1, "cub": 0.01},
-		}},
+		Tables:  []string{"EM", "VLPL", "GR", "LAC"},
 		New: func(v Values, o Options) (Func, error) {
-			alpha := v["alpha"]
-			if alpha < 0 {
-				return nil, fmt.Errorf("alpha is %v, want 0 or more (a negative alpha is entropy minimisation, another loss)", alpha)
-			}
 			return func(b Batch) *torch.Tensor {
 				z := b.logits()
-				unknown := entropy(z, o.LogEps).MulScalar(-alpha)
-				rest := torch.Where(b.Observed.EqScalar(-1), negative(z, o.LogEps), unknown)
-				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), positive(z, o.LogEps), rest))
+				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), negative(z, o.LogEps), entropy(z, o.LogEps).MulScalar(-v["alpha"])))
 			}, nil
 		},
 	})
+	mustRegister(Entry{
+		ID:      "entmin",
+		Aliases: []string{"entropy-minimization", "entropy-minimisation"},
+		Title:   "entropy minimisation",
+		Formula: "y·sn + λ·(1-y)·H(p), which is EM with α = -λ",
+		Source:  "Grandvalet & Bengio 2005, as a baseline of Zhou et al. 2022, supplement",
+		Notes:   "No released code; the supplement does not say whether unknown labels are also assumed negative. The published mAP is only plausible without (the default); with_an adds sp. Unknown logits run away from 0 to either side. LAC's text uses this name for EM+APL.",
+		Params: []Param{
+			{Name: "strength", Doc: "λ", Default: 0.01, ByData: perData(0.01, 0.9, 0.4, 0.4), Max: inf},
+			{Name: "with_an", Doc: "add sp for unknown labels", Choices: noYes},
+		},
+		Needs:  Observed,
+		Tables: []string{"EM", "VLPL"},
+		New: func(v Values, o Options) (Func, error) {
+			return func(b Batch) *torch.Tensor {
+				z := b.logits()
+				neg := negative(z, o.LogEps)
+				unknown := entropy(z, o.LogEps).MulScalar(v["strength"])
+				if v.is("with_an") {
+					unknown = unknown.Add(neg)
+				}
+				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), neg, unknown))
+			}, nil
+		},
+	})
+}
+
+func entropyWeight() Param {
+	return Param{Name: "alpha", Doc: "α, weight of the entropy of unknown labels", Default: 0.2, ByData: perData(0.2, 0.1, 0.1, 0.01), Max: inf}
 }

@@ -3,23 +3,12 @@ package loss
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/gospml/gospml/torch"
-)
-
-// Needs says which parts of a Batch a loss reads.
-type Needs int
-
-// Parts of a Batch.
-const (
-	Observed Needs = 1 << iota
-	Full
 )
 
 // Loss computes one number from a batch.
@@ -28,36 +17,33 @@ type Loss interface {
 	Value(b Batch) (*torch.Tensor, error)
 }
 
-// Func is a loss as a function; it may panic with *torch.Error, which Value returns.
+// Func is a loss as a function; it may panic with *torch.Error, which Value returns. Its batch is not empty and has what the
+// entry needs.
 type Func func(b Batch) *torch.Tensor
-
-// Param is one parameter of a loss.
-type Param struct {
-	Name    string
-	Doc     string
-	Default float64
-	// ByData are the papers' values per data set: voc, coco, nus, cub.
-	ByData map[string]float64
-}
-
-// Values are parameters by name, with every default filled in.
-type Values map[string]float64
 
 // Entry describes one loss for the command, the documentation and the tests.
 type Entry struct {
 	ID      string   // canonical, kebab-case
 	Aliases []string // other spellings, as papers and code have them
 	Title   string
+	Formula string // L per entry of the matrix, in the paper's letters
 	Source  string // paper and equation
+	Notes   string // where paper and code differ, and what to know
 	Params  []Param
+	Presets map[string]Preset // "paper", "code": where they differ from the default
 	Needs   Needs
-	New     func(v Values, o Options) (Func, error)
+	// Estimator names what of package label feeds it, "" = nothing, and EstimatorNeeds what that wants in each step or epoch.
+	Estimator      string
+	EstimatorNeeds Needs
+	Tables         []string // papers whose tables have it
+	New            func(v Values, o Options) (Func, error)
 }
 
 // Options are common to all losses.
 type Options struct {
-	LogEps    float64   // 0 = exact logarithms; the released code has 1e-5 or 1e-7
-	Reduction Reduction // "" = Mean
+	LogEps    float64   // 0 = exact logarithms, or the preset's; the released code has 1e-5 or 1e-7
+	Reduction Reduction // "" = the preset's, else Mean
+	Preset    string    // "" = the default, "paper" or "code"
 }
 
 var registry = struct {
@@ -83,14 +69,15 @@ func Register(e Entry) error {
 	}
 	registry.Lock()
 	defer registry.Unlock()
-	names := append([]string{e.ID}, e.Aliases...)
-	for _, n := range names {
+	names := map[string]bool{} // folded: two spellings of one name are no clash
+	for _, n := range append([]string{e.ID}, e.Aliases...) {
 		if other, taken := registry.names[fold(n)]; taken {
 			return fmt.Errorf("loss: the name %q of %s belongs to %s", n, e.ID, other)
 		}
+		names[fold(n)] = true
 	}
-	for _, n := range names {
-		registry.names[fold(n)] = e.ID
+	for n := range names {
+		registry.names[n] = e.ID
 	}
 	registry.entries[e.ID] = &e
 	return nil
@@ -123,44 +110,6 @@ func Entries() []*Entry {
 	return out
 }
 
-// Defaults are the parameters for a data set (voc, coco, nus, cub; anything else takes the general default).
-func (e *Entry) Defaults(dataSet string) Values {
-	v := Values{}
-	for _, p := range e.Params {
-		v[p.Name] = p.Default
-		if d, ok := p.ByData[strings.ToLower(dataSet)]; ok {
-			v[p.Name] = d
-		}
-	}
-	return v
-}
-
-// Resolve is Defaults with some parameters set; an unknown name or a value that is not finite is an error.
-func (e *Entry) Resolve(dataSet string, set Values) (Values, error) {
-	v := e.Defaults(dataSet)
-	for name, x := range set {
-		if _, ok := v[name]; !ok {
-			return nil, fmt.Errorf("loss: %s has no parameter %q; it has %s", e.ID, name, e.paramNames())
-		}
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("loss: parameter %s of %s is %v", name, e.ID, x)
-		}
-		v[name] = x
-	}
-	return v, nil
-}
-
-func (e *Entry) paramNames() string {
-	if len(e.Params) == 0 {
-		return "none"
-	}
-	var s []string
-	for _, p := range e.Params {
-		s = append(s, p.Name+"="+strconv.FormatFloat(p.Default, 'g', -1, 64))
-	}
-	return strings.Join(s, ", ")
-}
-
 // New makes a loss by name. set overrides the defaults for dataSet.
 func New(name, dataSet string, set Values, o Options) (Loss, error) {
 	e, err := Lookup(name)
@@ -172,9 +121,16 @@ func New(name, dataSet string, set Values, o Options) (Loss, error) {
 
 // Make makes the loss of this entry.
 func (e *Entry) Make(dataSet string, set Values, o Options) (Loss, error) {
-	v, err := e.Resolve(dataSet, set)
+	v, err := e.resolve(dataSet, set, o.Preset)
 	if err != nil {
 		return nil, err
+	}
+	p := e.Presets[o.Preset]
+	if o.LogEps == 0 {
+		o.LogEps = p.LogEps
+	}
+	if o.Reduction == "" {
+		o.Reduction = p.Reduction
 	}
 	switch o.Reduction {
 	case "":
@@ -193,7 +149,7 @@ func (e *Entry) Make(dataSet string, set Values, o Options) (Loss, error) {
 	return &checked{f, e.Needs}, nil
 }
 
-// checked guards a Func: bad batches and tensor errors come back as errors.
+// checked guards a Func: bad batches and tensor errors come back as errors, an empty batch never reaches it.
 type checked struct {
 	f     Func
 	needs Needs
@@ -202,7 +158,11 @@ type checked struct {
 func (c *checked) Value(b Batch) (v *torch.Tensor, err error) {
 	var bad error
 	err = torch.Try(func() {
-		if bad = b.check(c.needs); bad == nil {
+		switch bad = b.check(c.needs); {
+		case bad != nil:
+		case b.Logits.Numel() == 0:
+			v = b.logits().Sum()
+		default:
 			v = c.f(b)
 		}
 	})

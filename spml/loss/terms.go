@@ -10,16 +10,70 @@ func positive(z *torch.Tensor, eps float64) *torch.Tensor {
 	if eps == 0 {
 		return z.LogSigmoid().Neg()
 	}
-	return z.Sigmoid().AddScalar(eps).Log().Neg()
+	return negLog(z.Sigmoid(), eps)
 }
 
 // negative is CE⁻ = -log(1-p), with 1-p taken as σ(-z).
 func negative(z *torch.Tensor, eps float64) *torch.Tensor { return positive(z.Neg(), eps) }
 
+// negLog is -log(x+eps) of a probability.
+func negLog(x *torch.Tensor, eps float64) *torch.Tensor { return x.AddScalar(eps).Log().Neg() }
+
 // entropy is H(p) = p·(-log p) + (1-p)·(-log(1-p)), natural logarithm.
 func entropy(z *torch.Tensor, eps float64) *torch.Tensor {
 	p, n := z.Sigmoid(), z.Neg().Sigmoid()
 	return p.Mul(positive(z, eps)).Add(n.Mul(negative(z, eps)))
+}
+
+// crossEntropy is τ·CE⁺ + (1-τ)·CE⁻ for a constant target.
+func crossEntropy(z *torch.Tensor, target, eps float64) *torch.Tensor {
+	return positive(z, eps).MulScalar(target).Add(negative(z, eps).MulScalar(1 - target))
+}
+
+// softCrossEntropy is the same for a tensor of targets.
+func softCrossEntropy(z, target *torch.Tensor, eps float64) *torch.Tensor {
+	return target.Mul(positive(z, eps)).Add(target.RsubScalar(1).Mul(negative(z, eps)))
+}
+
+// powP is p^γ as exp(γ·log p): its derivatives stay finite where p underflows.
+func powP(z *torch.Tensor, gamma float64) *torch.Tensor {
+	return z.LogSigmoid().MulScalar(gamma).Exp()
+}
+
+// focalPositive is (1-p)^γ·(-log p), the weight taken of the logits w: z, or constants.
+func focalPositive(z, w *torch.Tensor, gamma, eps float64) *torch.Tensor {
+	ce := positive(z, eps)
+	if gamma == 0 {
+		return ce
+	}
+	return powP(w.Neg(), gamma).Mul(ce)
+}
+
+// focalNegative is p^γ·(-log(1-p)).
+func focalNegative(z, w *torch.Tensor, gamma, eps float64) *torch.Tensor {
+	return focalPositive(z.Neg(), w.Neg(), gamma, eps)
+}
+
+// gce is the generalised cross-entropy (1-p^q)/q of Zhang & Sabuncu 2018, -log p for q = 0; its gradient is -p^q·n.
+func gce(z *torch.Tensor, q float64) *torch.Tensor {
+	if q == 0 {
+		return positive(z, 0)
+	}
+	return z.LogSigmoid().MulScalar(q).Expm1().DivScalar(-q)
+}
+
+// known takes pos for observed positives, neg for observed negatives, unknown elsewhere.
+func known(y, pos, neg, unknown *torch.Tensor) *torch.Tensor {
+	return torch.Where(y.EqScalar(1), pos, torch.Where(y.EqScalar(-1), neg, unknown))
+}
+
+// mask is a condition as 0 and 1 of z's type. Terms are multiplied by it, so that NaN stays NaN.
+func mask(condition, z *torch.Tensor) *torch.Tensor { return condition.ToDType(z.DType()) }
+
+// countRegulariser is R_k = ((m̂-k)/C)², m̂ the mean over the batch of the sum of p (or θ) over the classes.
+func countRegulariser(z *torch.Tensor, k float64) *torch.Tensor {
+	m := z.Sigmoid().Sum().DivScalar(float64(z.Size(0)))
+	return m.SubScalar(k).DivScalar(float64(z.Size(1))).Square()
 }
 
 // Reduction says how the matrix of terms becomes one number.

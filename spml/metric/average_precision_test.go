@@ -130,6 +130,11 @@ func TestScikitLearn(t *testing.T) {
 
 // TestManyClasses puts cases of one length side by side, so that every place within a block of classes and a last short block are used.
 func TestManyClasses(t *testing.T) {
+	t.Run("without negative scores", func(t *testing.T) { manyClasses(t, 0) })
+	t.Run("with negative scores", func(t *testing.T) { manyClasses(t, -5) })
+}
+
+func manyClasses(t *testing.T, shift float32) {
 	const n, classes = 300, 2*lanes + 5
 	scores, labels := make([]float32, n*classes), make([]int8, n*classes)
 	column := make([][]float32, classes)
@@ -137,7 +142,7 @@ func TestManyClasses(t *testing.T) {
 	for c := range classes {
 		g := random.New(uint32(c))
 		for row := range n {
-			s := float32(math.Floor(g.RandomSample()*100)) / 10
+			s := float32(math.Floor(g.RandomSample()*100))/10 + shift
 			y := int8(0)
 			switch p := g.RandomSample(); {
 			case p < 0.2:

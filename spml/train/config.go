@@ -106,7 +106,7 @@ func (c Config) Resolve() (Config, error) {
 	switch {
 	case shapes && c.Backbone == "small_cnn":
 		def(&c.ImageSize, 64)
-		def(&c.Epochs, 12)
+		def(&c.Epochs, 10)
 		def(&c.BatchSize, 64)
 		def(&c.LR, 3e-3)
 	case frozen:

@@ -247,8 +247,8 @@ def vision():
             "parameters": sum(p.numel() for p in m.parameters()),
         }
         out["keys"][name] = [k for k, _ in m.named_parameters()][:12]
-    for name in ("resnet34", "resnet50", "resnet101", "mobilenet_v2"):
-        for bn in ("train", "frozen"):
+    for name, modes in (("resnet34", ["train"]), ("resnet50", ["train", "frozen"]), ("resnet101", ["frozen"]), ("mobilenet_v2", ["train", "frozen"])):
+        for bn in modes:
             m = getattr(tv, name)(num_classes=5).double()
             with torch.no_grad():
                 for k, v in m.state_dict().items():

@@ -2,6 +2,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <memory>
@@ -18,18 +19,18 @@ std::vector<at::Tensor> list(const uint64_t* h, size_t n) {
   return v;
 }
 
-thread_local std::vector<std::unique_ptr<c10::InferenceMode>> inference;
-
 } // namespace
 
-gs_result backward(const uint64_t* roots, size_t n, const uint64_t* grads, const uint64_t* inputs, size_t ninputs, int retain, int create) {
+gs_result backward(const uint64_t* roots, size_t n, const uint64_t* grads, const uint64_t* inputs, size_t ninputs, int retain, int create, uint32_t flags) {
   return guarded([&](gs_result&) {
+    set_team(thread(), flags);
     torch::autograd::backward(list(roots, n), grads ? list(grads, n) : std::vector<at::Tensor>{}, retain != 0, create != 0, list(inputs, ninputs));
   });
 }
 
-gs_result grad(const uint64_t* outputs, size_t n, const uint64_t* inputs, size_t ninputs, const uint64_t* grad_outputs, int retain, int create, int allow_unused) {
+gs_result grad(const uint64_t* outputs, size_t n, const uint64_t* inputs, size_t ninputs, const uint64_t* grad_outputs, int retain, int create, int allow_unused, uint32_t flags) {
   return guarded([&](gs_result& r) {
+    set_team(thread(), flags);
     auto g = torch::autograd::grad(list(outputs, n), list(inputs, ninputs), grad_outputs ? list(grad_outputs, n) : std::vector<at::Tensor>{}, retain != 0, create != 0, allow_unused != 0);
     put_tensors(r, std::move(g));
   });
@@ -83,6 +84,16 @@ gs_result set_data(uint64_t h, uint64_t source) {
   return guarded([&](gs_result&) { tensor_of(h).set_data(tensor_of(source)); });
 }
 
+gs_result grad_fn(uint64_t h) {
+  return guarded([&](gs_result& r) {
+    const auto fn = tensor_of(h).grad_fn();
+    if (!fn) return;
+    const std::string name = fn->name();
+    const size_t colons = name.rfind("::");
+    put(r, GS_STR, reinterpret_cast<uint64_t>(text_block(colons == std::string::npos ? name : name.substr(colons + 2))));
+  });
+}
+
 int mode(int which) {
   switch (which) {
     case GS_MODE_GRAD: return c10::GradMode::is_enabled();
@@ -91,20 +102,32 @@ int mode(int which) {
   }
 }
 
-gs_result set_mode(int which, int on) {
-  return guarded([&](gs_result&) {
+gs_result enter(int which, int on) {
+  return guarded([&](gs_result& r) {
+    Thread& t = thread();
     switch (which) {
-      case GS_MODE_GRAD: c10::GradMode::set_enabled(on != 0); break;
-      case GS_MODE_INFERENCE: // 1 enters, 0 leaves the innermost
-        if (on) {
-          inference.push_back(std::make_unique<c10::InferenceMode>());
-        } else {
-          if (inference.empty()) throw CallError("inference mode was not entered on this thread");
-          inference.pop_back();
-        }
+      case GS_MODE_GRAD:
+        put(r, GS_INT, c10::GradMode::is_enabled());
+        c10::GradMode::set_enabled(on != 0);
         break;
+      case GS_MODE_INFERENCE:
+        put(r, GS_INT, 0);
+        t.inference.push_back(std::make_unique<c10::InferenceMode>(on != 0));
+        break;
+      case GS_MODE_STEADY: put(r, GS_INT, 0); break;
       default: throw CallError("no such mode");
     }
+    t.steady++;
+  });
+}
+
+gs_result leave(int which, int before) {
+  return guarded([&](gs_result&) {
+    Thread& t = thread();
+    if (!t.steady) throw CallError("no mode was entered on this thread");
+    t.steady--;
+    if (which == GS_MODE_GRAD) c10::GradMode::set_enabled(before != 0);
+    if (which == GS_MODE_INFERENCE && !t.inference.empty()) t.inference.pop_back();
   });
 }
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "shim.h"
+#include "unboxed.h"
 
 namespace gs {
 namespace {
@@ -41,6 +42,8 @@ struct Op {
   c10::OperatorHandle handle;
   std::vector<Arg> args;
   std::vector<bool> drop; // per return: aliases a written argument
+  std::vector<const c10::IValue*> defaults; // per argument, nullptr where it must be given
+  std::unique_ptr<Unboxed> unboxed;         // for frequent signatures
 };
 
 Want want_of(const c10::Type& t) {
@@ -74,6 +77,28 @@ Want want_of(const c10::Type& t) {
   }
 }
 
+// The letter of a type in unboxed.h.
+char letter_of(const c10::Type& t, bool optional) {
+  switch (t.kind()) {
+    case c10::TypeKind::TensorType: return optional ? 'O' : 'T';
+    case c10::TypeKind::NumberType: return optional ? '?' : 'S';
+    case c10::TypeKind::IntType: return optional ? '?' : 'I';
+    case c10::TypeKind::SymIntType: return optional ? '?' : 'Y';
+    case c10::TypeKind::BoolType: return optional ? 'b' : 'B';
+    case c10::TypeKind::ScalarTypeType: return optional ? 'd' : '?';
+    case c10::TypeKind::LayoutType: return optional ? 'y' : '?';
+    case c10::TypeKind::DeviceObjType: return optional ? 'v' : '?';
+    case c10::TypeKind::MemoryFormatType: return optional ? 'f' : '?';
+    case c10::TypeKind::ListType:
+      switch (t.castRaw<c10::ListType>()->getElementType()->kind()) {
+        case c10::TypeKind::IntType: return optional ? 'P' : 'l';
+        case c10::TypeKind::SymIntType: return optional ? '?' : 'L';
+        default: return '?';
+      }
+    default: return '?';
+  }
+}
+
 std::mutex ops_mutex;
 std::unordered_map<std::string, std::unique_ptr<Op>> ops; // never shrinks: handles stay valid
 
@@ -83,9 +108,19 @@ const char* tag_name(uint8_t tag) {
   return tag < sizeof names / sizeof *names ? names[tag] : "?";
 }
 
-[[noreturn]] void mismatch(const Op& op, size_t i, uint8_t tag) {
+// "argument 2 (int[]? dim)", in the words of the schema.
+std::string argument(const Op& op, size_t i) {
   const auto& a = op.handle.schema().arguments()[i];
-  throw CallError("argument " + std::to_string(i + 1) + " (" + a.name() + ") wants " + a.type()->annotation_str() + ", got " + tag_name(tag));
+  std::string type = a.real_type()->str();
+  for (size_t at; (at = type.find("SymInt")) != std::string::npos;) type.replace(at, 6, "int");
+  return "argument " + std::to_string(i + 1) + " (" + type + " " + a.name() + ")";
+}
+
+[[noreturn]] void mismatch(const Op& op, size_t i, uint8_t tag) { throw CallError(argument(op, i) + " cannot be of type " + tag_name(tag)); }
+
+const c10::IValue& default_of(const Op& op, size_t i) {
+  if (!op.defaults[i]) throw CallError(argument(op, i) + " is missing");
+  return *op.defaults[i];
 }
 
 struct List {
@@ -111,7 +146,7 @@ c10::IValue value_of(const Op& op, size_t i, const gs_frame* f, const uint64_t* 
   switch (tag) {
     case GS_NONE:
       if (!a.optional && a.want != Want::Any) {
-        if (a.want == Want::Tensor) throw CallError("argument " + std::to_string(i + 1) + " (" + op.handle.schema().arguments()[i].name() + ") is a nil tensor");
+        if (a.want == Want::Tensor) throw HandleError(argument(op, i) + " is a nil tensor");
         mismatch(op, i, tag);
       }
       return c10::IValue();
@@ -148,7 +183,7 @@ c10::IValue value_of(const Op& op, size_t i, const gs_frame* f, const uint64_t* 
     }
     case GS_INTS: {
       const List l = list_of(f, far, i);
-      if (a.want != Want::Ints && a.want != Want::Any && !(l.n == 0 && (a.want == Want::Tensors || a.want == Want::OptTensors))) mismatch(op, i, tag);
+      if (a.want != Want::Ints && a.want != Want::Any) mismatch(op, i, tag);
       return c10::IValue(c10::IntArrayRef(reinterpret_cast<const int64_t*>(l.p), l.n));
     }
     case GS_DOUBLES: {
@@ -183,7 +218,7 @@ c10::IValue value_of(const Op& op, size_t i, const gs_frame* f, const uint64_t* 
       c10::List<at::Tensor> v;
       v.reserve(l.n);
       for (size_t k = 0; k < l.n; k++) {
-        if (!l.p[k]) throw CallError("argument " + std::to_string(i + 1) + ": element " + std::to_string(k) + " of the list is a nil tensor");
+        if (!l.p[k]) throw HandleError(argument(op, i) + ": element " + std::to_string(k) + " is a nil tensor");
         v.push_back(tensor_of(l.p[k]));
       }
       return c10::IValue(std::move(v));
@@ -198,14 +233,12 @@ c10::IValue value_of(const Op& op, size_t i, const gs_frame* f, const uint64_t* 
       return c10::IValue(generator_of(w));
     default: break;
   }
-  const auto& arg = op.handle.schema().arguments()[i];
-  if (!arg.default_value()) throw CallError("argument " + std::to_string(i + 1) + " (" + arg.name() + ": " + arg.type()->annotation_str() + ") is missing");
-  return *arg.default_value();
+  return default_of(op, i);
 }
 
 void take(gs_result& r, c10::IValue&& v) {
   if (v.isTensor()) {
-    put(r, GS_TENSOR, give(std::move(v).toTensor(), r));
+    put_tensor(r, std::move(v).toTensor());
   } else if (v.isTensorList()) {
     put_tensors(r, v.toTensorVector());
   } else if (v.isInt()) {
@@ -228,28 +261,39 @@ void take(gs_result& r, c10::IValue&& v) {
   }
 }
 
-// The reused stack: most calls are not re-entrant, and a vector per call would cost an allocation.
+// The thread's stack, or one of its own where a call runs inside another: a vector a call would cost an allocation.
 struct StackLease {
   torch::jit::Stack own;
-  torch::jit::Stack* s;
-  bool leased;
-  static thread_local torch::jit::Stack shared;
-  static thread_local bool busy;
-  StackLease() : s(&own), leased(!busy) {
-    if (leased) {
-      busy = true;
-      s = &shared;
-    }
+  Thread* lender;
+  explicit StackLease(Thread& t) : lender(t.stack_busy ? nullptr : &t) {
+    if (lender) lender->stack_busy = true;
   }
+  torch::jit::Stack& get() { return lender ? lender->stack : own; }
   ~StackLease() {
-    if (leased) {
-      shared.clear();
-      busy = false;
+    if (lender) {
+      lender->stack.clear();
+      lender->stack_busy = false;
     }
   }
 };
-thread_local torch::jit::Stack StackLease::shared;
-thread_local bool StackLease::busy = false;
+
+// Runs the operator and collects its results in r.
+void run(const Op& op, const gs_frame* f, const uint64_t* far, gs_result& r) {
+  const size_t n = op.args.size();
+  if (f->n > n) throw CallError("takes " + std::to_string(n) + " arguments, got " + std::to_string(f->n));
+  Thread& t = thread();
+  set_team(t, f->flags);
+  if (op.unboxed && op.unboxed->call(f, far, op.defaults.data(), r)) return;
+  StackLease lease(t);
+  auto& s = lease.get();
+  for (size_t i = 0; i < f->n; i++) s.push_back(value_of(op, i, f, far));
+  for (size_t i = f->n; i < n; i++) s.push_back(default_of(op, i));
+  op.handle.callBoxed(s);
+  const size_t outs = op.drop.size();
+  if (s.size() < outs) throw CallError("the operator returned fewer values than its schema says");
+  for (size_t i = 0; i < outs; i++)
+    if (!op.drop[i]) take(r, std::move(s[s.size() - outs + i]));
+}
 
 } // namespace
 
@@ -261,50 +305,47 @@ gs_result op(const char* name, const char* overload) {
     if (it == ops.end()) {
       auto h = c10::Dispatcher::singleton().findSchema({name, overload});
       if (!h) throw CallError("no operator " + std::string(name) + (*overload ? "." + std::string(overload) : ""));
-      auto o = std::make_unique<Op>(Op{*h, {}, {}});
+      auto o = std::make_unique<Op>(Op{*h, {}, {}, {}, {}});
+      std::string letters;
       for (const auto& a : h->schema().arguments()) {
         Arg x;
         const c10::Type* t = a.real_type().get();
         if (t->kind() == c10::TypeKind::OptionalType) {
           x.optional = true;
-          x.want = want_of(*t->castRaw<c10::OptionalType>()->getElementType());
-        } else {
-          x.want = want_of(*t);
+          t = t->castRaw<c10::OptionalType>()->getElementType().get();
         }
+        x.want = want_of(*t);
         o->args.push_back(x);
+        o->defaults.push_back(a.default_value() ? &*a.default_value() : nullptr);
+        letters += a.alias_info() && a.alias_info()->isWrite() ? 'M' : letter_of(*t, x.optional);
       }
-      for (const auto& ret : h->schema().returns()) o->drop.push_back(ret.alias_info() && ret.alias_info()->isWrite());
+      const auto& returns = h->schema().returns();
+      for (const auto& ret : returns) o->drop.push_back(ret.alias_info() && ret.alias_info()->isWrite());
+      if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::TensorType) {
+        try {
+          o->unboxed = find_unboxed(*h, letters, o->drop[0]);
+        } catch (const c10::Error&) { // the kernels' C++ types are not those that the schema suggests
+        }
+      }
       it = ops.emplace(key, std::move(o)).first;
     }
     put(r, GS_INT, reinterpret_cast<uint64_t>(it->second.get()));
   });
 }
 
-gs_result call(uint64_t id, const gs_frame* f, const uint64_t* far) {
-  return guarded([&](gs_result& r) {
-    const Op& op = *reinterpret_cast<const Op*>(id);
-    const size_t n = op.args.size();
-    if (f->n > n) throw CallError("takes " + std::to_string(n) + " arguments, got " + std::to_string(f->n));
-    StackLease lease;
-    auto& s = *lease.s;
-    for (size_t i = 0; i < f->n; i++) s.push_back(value_of(op, i, f, far));
-    for (size_t i = f->n; i < n; i++) {
-      const auto& arg = op.handle.schema().arguments()[i];
-      if (!arg.default_value()) throw CallError("argument " + std::to_string(i + 1) + " (" + arg.name() + ": " + arg.type()->annotation_str() + ") is missing");
-      s.push_back(*arg.default_value());
+gs_error call(uint64_t id, gs_frame* f, const uint64_t* far) {
+  const gs_result r = guarded([&](gs_result& r) { run(*reinterpret_cast<const Op*>(id), f, far, r); });
+  if (r.kind == GS_OK) {
+    f->n = static_cast<uint32_t>(r.n);
+    f->bytes = r.bytes;
+    f->scope = r.scope;
+    f->slot = r.slot;
+    for (int i = 0; i < r.n; i++) {
+      f->tag[i] = r.tag[i];
+      f->w[i] = r.w[i];
     }
-    op.handle.callBoxed(s);
-    const size_t outs = op.drop.size();
-    if (s.size() < outs) throw CallError("the operator returned fewer values than its schema says");
-    try {
-      for (size_t i = 0; i < outs; i++)
-        if (!op.drop[i]) take(r, std::move(s[s.size() - outs + i]));
-    } catch (...) { // give back what was already handed out
-      for (int i = 0; i < r.n; i++)
-        if (r.tag[i] == GS_TENSOR && r.w[i]) release(&r.w[i], 1);
-      throw;
-    }
-  });
+  }
+  return {r.kind, r.msg};
 }
 
 gs_result schema(uint64_t id) {

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define GOSPML_TORCH_ABI 1
+#define GOSPML_TORCH_ABI 2
 
 typedef uint64_t gs_tensor; /* TensorImpl*, one owned reference; 0 = undefined tensor */
 
@@ -28,7 +28,8 @@ enum {
   GS_ERR_OUT_OF_MEMORY = 6,
   GS_ERR_LINALG = 7,
   GS_ERR_INTERNAL = 8,
-  GS_ERR_CALL = 9 /* the call does not fit the operator's schema */
+  GS_ERR_CALL = 9,   /* the call does not fit the operator's schema */
+  GS_ERR_HANDLE = 20 /* a nil tensor where the operator needs one */
 };
 
 /* Tags of arguments and results. */
@@ -50,29 +51,43 @@ enum {
 };
 
 #define GS_MAX_ARGS 20
-#define GS_INLINE 40
+#define GS_INLINE 24
 #define GS_MAX_RESULTS 6
 #define GS_MAX_DIMS 16
 
-/* Arguments of one call. It holds no pointers, so it lives on the Go stack. A list's word is offset | length << 32. */
+/* Arguments and results of one operator call. It holds no pointers, so it lives on the Go stack. A list's word is
+ * offset | length << 32. A call that succeeds overwrites n, tag and w with its results; one that fails leaves them. Results
+ * that alias a written argument (in-place, out=) are dropped: the caller has them. */
 typedef struct {
   uint32_t n;
-  uint32_t used; /* words of `data` in use */
+  uint32_t used;  /* words of `data` in use */
+  uint64_t bytes; /* out: bytes of storage that did not exist before, 0 in a scope */
+  uint32_t scope; /* out: scope that owns the new handles, 0 = the caller owns them */
+  uint32_t slot;  /* out: place of the first new handle in the scope; the others follow it */
+  uint32_t flags; /* in: GS_CONTENDED */
   uint8_t tag[GS_MAX_ARGS];
-  uint64_t w[GS_MAX_ARGS];
+  uint64_t w[GS_MAX_ARGS]; /* GS_TENSORS out: pointer to a block of uint64: length, handles; free with free_block */
   uint64_t data[GS_INLINE];
 } gs_frame;
 
-/* Result of any call. Results that alias a written argument (in-place, out=) are dropped: the caller has them. */
+/* Other calls are running: this one takes one thread, unless it runs where the number of threads is fixed. */
+enum { GS_CONTENDED = 1 };
+
+typedef struct {
+  int64_t kind;
+  char *msg; /* error text; free with free_block */
+} gs_error;
+
+/* Result of the calls that are no operator; fields as in gs_frame. */
 typedef struct {
   int32_t kind;
   int32_t n;
   uint8_t tag[8];
-  uint64_t w[GS_MAX_RESULTS]; /* GS_TENSORS: pointer to a block of uint64: length, handles; free with free_block */
-  uint64_t bytes;             /* bytes of storage that did not exist before this call */
-  uint32_t scope;             /* scope that owns the new handles, 0 = the caller owns them */
-  uint32_t reserved;
-  char *msg; /* error text; free with free_block */
+  uint64_t w[GS_MAX_RESULTS];
+  uint64_t bytes;
+  uint32_t scope;
+  uint32_t slot;
+  char *msg;
 } gs_result;
 
 typedef struct {
@@ -98,8 +113,8 @@ enum {
   GS_F_VIEW = 32
 };
 
-/* Thread-local modes. */
-enum { GS_MODE_GRAD = 0, GS_MODE_INFERENCE = 1 };
+/* Thread-local modes. Inside each, as inside a scope, the number of threads of a call is fixed; GS_MODE_STEADY does nothing else. */
+enum { GS_MODE_GRAD = 0, GS_MODE_INFERENCE = 1, GS_MODE_STEADY = 2 };
 
 typedef struct {
   uint32_t abi;
@@ -108,7 +123,7 @@ typedef struct {
 
   /* Operators. */
   gs_result (*op)(const char *name, const char *overload); /* w[0] = operator, cached for ever */
-  gs_result (*call)(uint64_t op, const gs_frame *f, const uint64_t *far);
+  gs_error (*call)(uint64_t op, gs_frame *f, const uint64_t *far);
   gs_result (*schema)(uint64_t op);                         /* w[0] = block with the text (GS_STR: length, bytes) */
   gs_result (*overloads)(const char *name);                 /* the same: names, one a line */
 
@@ -119,24 +134,26 @@ typedef struct {
   gs_result (*describe)(uint64_t h, gs_desc *out);
   int64_t (*live)(void);
 
-  /* Scopes: thread-local, nested. */
+  /* Scopes: thread-local, nested. A handle is named with the id of its scope and its place there. */
   void (*scope_begin)(uint32_t id);
-  uint64_t (*scope_end)(void);            /* frees what the innermost scope holds; bytes as release */
-  int64_t (*scope_keep)(uint64_t h);      /* move to the next outer scope; returns its id, 0 = none, -1 = not in the innermost */
-  int32_t (*scope_drop)(uint64_t h);      /* take out of any scope of this thread and free; 0 = was in none */
+  void (*scope_end)(void); /* frees what the innermost scope holds */
+  gs_result (*scope_keep)(uint32_t id, uint32_t slot, uint64_t h); /* moves to the next outer scope; n = 0: not of a scope of this thread */
+  int32_t (*scope_drop)(uint32_t id, uint32_t slot, uint64_t h);   /* frees early; 0: not of a scope of this thread */
 
   /* Autograd. Lists as (pointer, length). */
   gs_result (*backward)(const uint64_t *roots, size_t n, const uint64_t *grads, const uint64_t *inputs, size_t ninputs,
-                        int retain, int create);
+                        int retain, int create, uint32_t flags);
   gs_result (*grad)(const uint64_t *outputs, size_t n, const uint64_t *inputs, size_t ninputs, const uint64_t *grad_outputs,
-                    int retain, int create, int allow_unused);
+                    int retain, int create, int allow_unused, uint32_t flags);
   gs_result (*get_grads)(const uint64_t *h, size_t n); /* GS_TENSORS, 0 where there is none */
   gs_result (*set_grad)(uint64_t h, uint64_t grad);    /* grad 0 clears */
   gs_result (*zero_grads)(const uint64_t *h, size_t n, int set_to_none);
   gs_result (*set_requires_grad)(uint64_t h, int on);
   gs_result (*set_data)(uint64_t h, uint64_t source);  /* x.data = source */
+  gs_result (*grad_fn)(uint64_t h);                    /* block with the name; n = 0 for a leaf */
   int (*mode)(int which);
-  gs_result (*set_mode)(int which, int on);
+  gs_result (*enter)(int which, int on);     /* w[0] = what leave wants; strictly nested with leave */
+  gs_result (*leave)(int which, int before);
 
   /* Random numbers; generator 0 = the default CPU generator. */
   gs_result (*manual_seed)(uint64_t seed);

@@ -10,10 +10,13 @@
 #include <omp.h>
 #include <pthread.h>
 
+#include <atomic>
 #include <mutex>
 #include <set>
 
 #include "shim.h"
+
+extern "C" int MKL_Set_Num_Threads_Local(int) __attribute__((weak)); // absent where libtorch has another BLAS
 
 namespace gs {
 
@@ -49,7 +52,7 @@ gs_result generator_state(uint64_t g) {
   return guarded([&](gs_result& r) {
     auto gen = generator_of(g);
     std::lock_guard<std::mutex> lock(gen.mutex());
-    put(r, GS_TENSOR, give(gen.get_state(), r));
+    put_tensor(r, gen.get_state());
   });
 }
 
@@ -61,24 +64,57 @@ gs_result generator_set_state(uint64_t g, uint64_t state) {
   });
 }
 
+namespace {
+
+std::atomic<int> process_team{0}; // 0 = libtorch's own choice
+
+void apply_team(Thread& t, int n) {
+  // Runs libtorch's lazy set-up of this thread, which would otherwise undo the next lines; its first answer is its own choice.
+  static const int own_choice = at::get_num_threads();
+  at::get_num_threads();
+  omp_set_num_threads(n ? n : own_choice);
+  if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(n); // 0 = the global number
+  t.team = n;
+}
+
+void check_threads(int n) { TORCH_CHECK(n > 0, "the number of threads is ", n, ", want at least 1"); }
+
+} // namespace
+
+void set_team(Thread& t, uint32_t flags) {
+  int want = process_team.load(std::memory_order_relaxed);
+  if (t.fixed_team)
+    want = t.fixed_team;
+  else if ((flags & GS_CONTENDED) && !t.steady && !t.depth)
+    want = 1;
+  if (want != t.team) apply_team(t, want);
+}
+
 gs_result set_num_threads(int n) {
   return guarded([&](gs_result&) {
-    TORCH_CHECK(n > 0, "the number of threads is ", n, ", want at least 1");
+    check_threads(n);
     at::set_num_threads(n);
+    process_team = n;
+    set_team(thread(), 0);
   });
 }
 
 gs_result set_thread_threads(int n) {
   return guarded([&](gs_result&) {
-    TORCH_CHECK(n > 0, "the number of threads is ", n, ", want at least 1");
-    at::get_num_threads(); // runs libtorch's lazy set-up of this thread, which would otherwise undo the next line
-    omp_set_num_threads(n);
+    check_threads(n);
+    Thread& t = thread();
+    t.fixed_team = n;
+    set_team(t, 0);
   });
 }
 
-int num_threads() { return at::get_num_threads(); }
+int num_threads() {
+  set_team(thread(), 0);
+  return at::get_num_threads();
+}
 
 int parallel_threads() {
+  set_team(thread(), 0);
   std::mutex m;
   std::set<pthread_t> seen;
   at::parallel_for(0, 64, 1, [&](int64_t, int64_t) {
@@ -117,12 +153,12 @@ extern "C" const gs_api* gospml_torch_api(uint32_t abi) {
       gs::op, gs::call, gs::schema, gs::overloads,
       gs::free_block, gs::release, gs::retain, gs::describe, gs::live,
       gs::scope_begin, gs::scope_end, gs::scope_keep, gs::scope_drop,
-      gs::backward, gs::grad, gs::get_grads, gs::set_grad, gs::zero_grads, gs::set_requires_grad, gs::set_data, gs::mode, gs::set_mode,
+      gs::backward, gs::grad, gs::get_grads, gs::set_grad, gs::zero_grads, gs::set_requires_grad, gs::set_data, gs::grad_fn, gs::mode, gs::enter, gs::leave,
       gs::manual_seed, gs::generator, gs::generator_free, gs::generator_seed, gs::generator_state, gs::generator_set_state,
       gs::set_num_threads, gs::set_thread_threads, gs::num_threads, gs::parallel_threads, gs::heap_in_use, gs::cpu_capability, gs::config, gs::load_ops};
   static const bool once = [] {
     // Keep freed memory for the next step: returning it to the kernel costs page faults on every large temporary.
-    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    if (!mallopt(M_MMAP_THRESHOLD, 1 << 30)) mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that an older glibc takes
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     return true;
   }();

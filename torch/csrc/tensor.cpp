@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
 
+#include <atomic>
 #include <new>
 
 #include "shim.h"
@@ -11,15 +12,9 @@ namespace {
 
 std::atomic<int64_t> live_handles{0};
 
-struct Scope {
-  uint32_t id;
-  std::vector<Impl*> held;
-};
-thread_local std::vector<Scope> scopes;
-
 // Bytes of the storage that ends with this reference.
 uint64_t sole_bytes(Impl* t) {
-  if (!t->has_storage()) return 0;
+  if (c10::raw::intrusive_ptr::use_count(t) != 1 || !t->has_storage()) return 0;
   const auto& s = t->unsafe_storage();
   if (!s || s.use_count() != 1) return 0;
   const auto& n = s.unsafeGetStorageImpl()->sym_nbytes();
@@ -27,41 +22,88 @@ uint64_t sole_bytes(Impl* t) {
   return i ? static_cast<uint64_t>(*i) : 0;
 }
 
-uint64_t drop(Impl* t) {
-  const uint64_t b = c10::raw::intrusive_ptr::use_count(t) == 1 ? sole_bytes(t) : 0;
-  live_handles.fetch_sub(1, std::memory_order_relaxed);
+void drop(Impl* t) {
   c10::intrusive_ptr<Impl, c10::UndefinedTensorImpl>::reclaim(t);
-  return b;
 }
 
 bool contains(const char* s, const char* what) { return strstr(s, what) != nullptr; }
 
+void fail(gs_result& r, int kind, const char* text) noexcept {
+  clear(r);
+  r.kind = kind;
+  r.msg = message(text);
+}
+
 } // namespace
 
+constinit thread_local Thread* this_thread = nullptr;
+
+Thread& make_thread() {
+  struct Owner {
+    Thread* t = new Thread;
+    ~Owner() {
+      this_thread = nullptr;
+      delete t;
+    }
+  };
+  static thread_local Owner owner;
+  this_thread = owner.t;
+  return *owner.t;
+}
+
+namespace {
+
+// A reference that the caller is given, recorded in the innermost scope.
 uint64_t give(at::Tensor&& t, gs_result& r) {
   if (!t.defined()) return 0;
-  Impl* impl = t.unsafeReleaseTensorImpl();
-  live_handles.fetch_add(1, std::memory_order_relaxed);
-  if (scopes.empty()) {
-    if (c10::raw::intrusive_ptr::use_count(impl) == 1) r.bytes += sole_bytes(impl);
-  } else {
-    try {
-      scopes.back().held.push_back(impl);
-    } catch (...) {
-      drop(impl);
-      throw;
+  Thread& th = thread();
+  if (th.depth) {
+    Scope& s = th.scopes[th.depth - 1];
+    if (!r.scope) {
+      r.scope = s.id;
+      r.slot = static_cast<uint32_t>(s.held.size());
     }
-    r.scope = scopes.back().id;
+    s.held.push_back(t.unsafeGetTensorImpl());
+  } else {
+    r.bytes += sole_bytes(t.unsafeGetTensorImpl());
   }
-  return reinterpret_cast<uint64_t>(impl);
+  live_handles.fetch_add(1, std::memory_order_relaxed);
+  return reinterpret_cast<uint64_t>(t.unsafeReleaseTensorImpl());
+}
+
+} // namespace
+
+void put_tensor(gs_result& r, at::Tensor&& t) {
+  put(r, GS_TENSOR, 0);
+  r.w[r.n - 1] = give(std::move(t), r);
 }
 
 void put_tensors(gs_result& r, std::vector<at::Tensor>&& ts) {
   auto* b = static_cast<uint64_t*>(malloc((ts.size() + 1) * sizeof(uint64_t)));
   if (!b) throw std::bad_alloc();
-  b[0] = ts.size();
-  for (size_t i = 0; i < ts.size(); i++) b[i + 1] = give(std::move(ts[i]), r);
-  put(r, GS_TENSORS, reinterpret_cast<uint64_t>(b));
+  b[0] = 0;
+  try {
+    put(r, GS_TENSORS, reinterpret_cast<uint64_t>(b));
+  } catch (...) {
+    free(b);
+    throw;
+  }
+  for (auto& t : ts) {
+    b[b[0] + 1] = give(std::move(t), r);
+    b[0]++;
+  }
+}
+
+void undo(gs_result& r) noexcept {
+  for (int i = 0; i < r.n; i++) {
+    if (r.tag[i] == GS_TENSOR && !r.scope) release(&r.w[i], 1);
+    if (r.tag[i] == GS_TENSORS) {
+      auto* b = reinterpret_cast<uint64_t*>(r.w[i]);
+      if (!r.scope) release(b + 1, b[0]);
+      free(b);
+    }
+    if (r.tag[i] == GS_STR) free(reinterpret_cast<void*>(r.w[i]));
+  }
 }
 
 void* text_block(const std::string& s) {
@@ -79,17 +121,13 @@ char* message(const char* s) {
   return m;
 }
 
-void fail(gs_result& r, int kind, const char* text) noexcept {
-  memset(&r, 0, sizeof r);
-  r.kind = kind;
-  r.msg = message(text);
-}
-
 void fail_current(gs_result& r) noexcept {
   try {
     throw;
   } catch (const CallError& e) {
     fail(r, GS_ERR_CALL, e.what());
+  } catch (const HandleError& e) {
+    fail(r, GS_ERR_HANDLE, e.what());
   } catch (const c10::OutOfMemoryError& e) {
     fail(r, GS_ERR_OUT_OF_MEMORY, e.what_without_backtrace());
   } catch (const c10::IndexError& e) {
@@ -121,13 +159,20 @@ void free_block(void* p) { free(p); }
 
 uint64_t release(const uint64_t* h, size_t n) {
   uint64_t b = 0;
-  for (size_t i = 0; i < n; i++)
-    if (h[i]) b += drop(reinterpret_cast<Impl*>(h[i]));
+  int64_t gone = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (!h[i]) continue;
+    Impl* t = reinterpret_cast<Impl*>(h[i]);
+    b += sole_bytes(t);
+    drop(t);
+    gone++;
+  }
+  live_handles.fetch_sub(gone, std::memory_order_relaxed);
   return b;
 }
 
 gs_result retain(uint64_t h) {
-  return guarded([&](gs_result& r) { put(r, GS_TENSOR, give(tensor_of(h), r)); });
+  return guarded([&](gs_result& r) { put_tensor(r, tensor_of(h)); });
 }
 
 int64_t live() { return live_handles.load(std::memory_order_relaxed); }
@@ -168,42 +213,78 @@ gs_result describe(uint64_t h, gs_desc* d) {
   });
 }
 
-void scope_begin(uint32_t id) { scopes.push_back(Scope{id, {}}); }
+namespace {
 
-uint64_t scope_end() {
-  if (scopes.empty()) return 0;
-  std::vector<Impl*> held = std::move(scopes.back().held);
-  scopes.pop_back();
-  uint64_t b = 0;
-  for (auto it = held.rbegin(); it != held.rend(); ++it) b += drop(*it);
-  return b;
-}
-
-int64_t scope_keep(uint64_t h) {
-  if (scopes.empty()) return -1;
-  auto& held = scopes.back().held;
-  for (size_t i = held.size(); i-- > 0;) {
-    if (reinterpret_cast<uint64_t>(held[i]) != h) continue;
-    held.erase(held.begin() + static_cast<ptrdiff_t>(i));
-    if (scopes.size() == 1) return 0;
-    auto& outer = scopes[scopes.size() - 2];
-    outer.held.push_back(reinterpret_cast<Impl*>(h));
-    return outer.id;
+// The open scope with this id on this thread and whether the handle is at that place, else nullptr.
+Scope* holder(Thread& t, uint32_t id, uint32_t slot, uint64_t h, size_t* at) {
+  for (size_t k = t.depth; k-- > 0;) {
+    Scope& s = t.scopes[k];
+    if (s.id != id) continue;
+    *at = k;
+    return slot < s.held.size() && reinterpret_cast<uint64_t>(s.held[slot]) == h ? &s : nullptr;
   }
-  return -1;
+  return nullptr;
 }
 
-int32_t scope_drop(uint64_t h) {
-  for (size_t k = scopes.size(); k-- > 0;) {
-    auto& held = scopes[k].held;
-    for (size_t i = held.size(); i-- > 0;) {
-      if (reinterpret_cast<uint64_t>(held[i]) != h) continue;
-      held.erase(held.begin() + static_cast<ptrdiff_t>(i));
-      drop(reinterpret_cast<Impl*>(h));
-      return 1;
+void vacate(Scope& s, uint32_t slot) {
+  s.held[slot] = nullptr;
+  while (!s.held.empty() && !s.held.back()) s.held.pop_back();
+}
+
+constexpr size_t lent = 1 << 14; // places that an ended scope lends to the next
+
+} // namespace
+
+void scope_begin(uint32_t id) {
+  Thread& t = thread();
+  if (t.depth == t.scopes.size()) t.scopes.emplace_back();
+  t.scopes[t.depth++].id = id;
+}
+
+void scope_end() {
+  Thread& t = thread();
+  if (!t.depth) return;
+  std::vector<Impl*> held = std::move(t.scopes[--t.depth].held);
+  int64_t gone = 0;
+  for (auto it = held.rbegin(); it != held.rend(); ++it) {
+    if (!*it) continue;
+    drop(*it);
+    gone++;
+  }
+  live_handles.fetch_sub(gone, std::memory_order_relaxed);
+  if (held.capacity() > lent) return;
+  held.clear();
+  t.scopes[t.depth].held = std::move(held);
+}
+
+gs_result scope_keep(uint32_t id, uint32_t slot, uint64_t h) {
+  return guarded([&](gs_result& r) {
+    Thread& t = thread();
+    size_t k;
+    Scope* s = holder(t, id, slot, h, &k);
+    if (!s) return;
+    Impl* impl = reinterpret_cast<Impl*>(h);
+    if (k > 0) {
+      Scope& outer = t.scopes[k - 1];
+      outer.held.push_back(impl);
+      r.scope = outer.id;
+      r.slot = static_cast<uint32_t>(outer.held.size() - 1);
+    } else {
+      r.bytes = sole_bytes(impl);
     }
-  }
-  return 0;
+    vacate(*s, slot);
+    put(r, GS_INT, 1);
+  });
+}
+
+int32_t scope_drop(uint32_t id, uint32_t slot, uint64_t h) {
+  size_t k;
+  Scope* s = holder(thread(), id, slot, h, &k);
+  if (!s) return 0;
+  vacate(*s, slot);
+  drop(reinterpret_cast<Impl*>(h));
+  live_handles.fetch_sub(1, std::memory_order_relaxed);
+  return 1;
 }
 
 } // namespace gs

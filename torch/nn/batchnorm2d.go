@@ -25,7 +25,7 @@ type BatchNorm2d struct {
 
 // NewBatchNorm2d starts with gain 1, bias 0, mean 0, variance 1. Options: Eps, Momentum, Affine, DType, Device, Generator, NoInit.
 func NewBatchNorm2d(numFeatures int, opts ...Option) *BatchNorm2d {
-	c := gather("NewBatchNorm2d", factory+"Eps Momentum Affine ", opts)
+	c := gather("nn.NewBatchNorm2d", factory+"Eps Momentum Affine ", opts)
 	b := &BatchNorm2d{
 		RunningMean: c.zeros(numFeatures), RunningVar: c.ones(numFeatures),
 		NumBatchesTracked: torch.Zeros(torch.S(), torch.Int64, c.device),

@@ -15,7 +15,7 @@ type Conv2d struct {
 // NewConv2d draws Weight and Bias from U(±1/√fan_in), fan_in = inChannels/groups · kernel area. kernel is the side of a
 // square window. Options: KernelSize, Stride, Padding, Dilation, Groups, Bias, DType, Device, Generator, NoInit.
 func NewConv2d(inChannels, outChannels, kernel int, opts ...Option) *Conv2d {
-	c := gather("NewConv2d", factory+"KernelSize Stride Padding Dilation Groups Bias ", opts)
+	c := gather("nn.NewConv2d", factory+"KernelSize Stride Padding Dilation Groups Bias ", opts)
 	if c.kernel == [2]int{} {
 		c.kernel = [2]int{kernel, kernel}
 	}

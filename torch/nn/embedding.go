@@ -11,7 +11,7 @@ type Embedding struct {
 
 // NewEmbedding draws the table from N(0, 1). Options: DType, Device, Generator, NoInit.
 func NewEmbedding(numEmbeddings, embeddingDim int, opts ...Option) *Embedding {
-	c := gather("NewEmbedding", factory, opts)
+	c := gather("nn.NewEmbedding", factory, opts)
 	if numEmbeddings < 0 || embeddingDim < 0 {
 		refuse("nn.NewEmbedding", "num_embeddings %d and embedding_dim %d must not be negative", numEmbeddings, embeddingDim)
 	}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,6 +22,15 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
+}
+
+// live counts the tensors after the garbage of earlier tests has been given back.
+func live() int {
+	for range 2 {
+		runtime.GC()
+		time.Sleep(5 * time.Millisecond) // cleanups run beside it
+	}
+	return torch.Live()
 }
 
 // array is a tensor in a golden file of testdata/nn.

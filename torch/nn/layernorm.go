@@ -15,7 +15,7 @@ type LayerNorm struct {
 // NewLayerNorm normalises dimensions of this shape and starts with gain 1 and bias 0. Options: Eps, Affine, Bias, DType,
 // Device, Generator, NoInit.
 func NewLayerNorm(normalizedShape []int, opts ...Option) *LayerNorm {
-	c := gather("NewLayerNorm", factory+"Eps Affine Bias ", opts)
+	c := gather("nn.NewLayerNorm", factory+"Eps Affine Bias ", opts)
 	l := &LayerNorm{NormalizedShape: append([]int(nil), normalizedShape...), Eps: c.eps}
 	if c.affine {
 		l.Weight = c.ones(normalizedShape...)

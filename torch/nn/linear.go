@@ -12,7 +12,7 @@ type Linear struct {
 
 // NewLinear draws Weight and Bias from U(±1/√inFeatures). Options: Bias, DType, Device, Generator, NoInit.
 func NewLinear(inFeatures, outFeatures int, opts ...Option) *Linear {
-	c := gather("NewLinear", factory+"Bias ", opts)
+	c := gather("nn.NewLinear", factory+"Bias ", opts)
 	if inFeatures < 0 || outFeatures < 0 {
 		refuse("nn.NewLinear", "in_features %d and out_features %d must not be negative", inFeatures, outFeatures)
 	}

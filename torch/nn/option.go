@@ -96,7 +96,7 @@ func gather(constructor, takes string, opts []Option) config {
 	}
 	for _, o := range opts {
 		if o.set == nil || !strings.Contains(takes, " "+o.name+" ") {
-			refuse("nn."+constructor, "takes no option %q; it takes%s", o.name, strings.TrimRight(takes, " "))
+			refuse(constructor, "takes no option %q; it takes%s", o.name, strings.TrimRight(takes, " "))
 		}
 		o.set(&c)
 	}
@@ -116,4 +116,18 @@ func trained(ts ...*torch.Tensor) {
 			t.SetRequiresGrad(true)
 		}
 	}
+}
+
+// Factory is what the options that every layer takes come to; for constructors of whole models.
+type Factory struct {
+	DType     torch.DType
+	Device    torch.Device
+	Generator *torch.Generator // nil is the default one
+	NoInit    bool
+}
+
+// FactoryOf reads DType, Device, Generator and NoInit and panics at other options, naming the constructor.
+func FactoryOf(constructor string, opts []Option) Factory {
+	c := gather(constructor, factory, opts)
+	return Factory{c.dtype, c.device, c.gen, c.noInit}
 }

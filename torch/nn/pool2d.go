@@ -10,7 +10,7 @@ type MaxPool2d struct {
 
 // NewMaxPool2d makes square windows that do not overlap. Options: KernelSize, Stride, Padding, Dilation.
 func NewMaxPool2d(kernel int, opts ...Option) *MaxPool2d {
-	c := gather("NewMaxPool2d", " KernelSize Stride Padding Dilation ", opts)
+	c := gather("nn.NewMaxPool2d", " KernelSize Stride Padding Dilation ", opts)
 	c.window(kernel)
 	return &MaxPool2d{KernelSize: c.kernel, Stride: c.stride, Padding: c.padding, Dilation: c.dilation}
 }
@@ -39,7 +39,7 @@ type AvgPool2d struct {
 
 // NewAvgPool2d makes square windows that do not overlap; padding counts. Options: KernelSize, Stride, Padding.
 func NewAvgPool2d(kernel int, opts ...Option) *AvgPool2d {
-	c := gather("NewAvgPool2d", " KernelSize Stride Padding ", opts)
+	c := gather("nn.NewAvgPool2d", " KernelSize Stride Padding ", opts)
 	c.window(kernel)
 	return &AvgPool2d{KernelSize: c.kernel, Stride: c.stride, Padding: c.padding, CountIncludePad: true}
 }

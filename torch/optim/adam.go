@@ -62,13 +62,24 @@ func adamCore(kind string, weightDecay float64, kernel adamKernel) core {
 			}
 		},
 		apply: func(h *Hyper, b *batch) {
-			// The kernels read the step counts and leave advancing them to the caller.
-			torch.ForeachAddScalar_(b.state[0], 1)
+			advance(b.state[0], b.dev)
 			largest := b.state[3]
 			if !h.AMSGrad {
 				largest = nil
 			}
 			kernel(b.params, b.grads, b.state[1], b.state[2], largest, b.state[0], h.LR, h.Betas[0], h.Betas[1], h.WeightDecay, h.Eps, h.AMSGrad, h.Maximize)
 		},
+	}
+}
+
+// advance adds 1 to the step counts, which the kernels read and leave to the caller. On the CPU it writes the numbers
+// itself: an operator on one number costs a hundred times that.
+func advance(steps []*torch.Tensor, dev torch.Device) {
+	if dev.Type != torch.DeviceCPU {
+		torch.ForeachAddScalar_(steps, 1)
+		return
+	}
+	for _, t := range steps {
+		torch.View(t, func(v []float32) { v[0]++ })
 	}
 }

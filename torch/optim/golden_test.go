@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,6 +25,15 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(m.Run())
+}
+
+// live counts the tensors after the garbage of earlier tests has been given back.
+func live() int {
+	for range 2 {
+		runtime.GC()
+		time.Sleep(5 * time.Millisecond) // cleanups run beside it
+	}
+	return torch.Live()
 }
 
 func golden(t testing.TB, name string, into any) {

@@ -106,8 +106,8 @@ func TestMissingGradients(t *testing.T) {
 	} {
 		a, b, c := param(1, 2), param(3), param(5)
 		c.SetRequiresGrad(false)
-		o := mk([]*torch.Tensor{a, b, c})
-		o.Step() // nothing has a gradient yet
+		o := mk([]*torch.Tensor{b, a, c}) // b's gradient is missing before a's is there
+		o.Step()                          // nothing has a gradient yet
 		require.Empty(t, o.StateDict().Tensors)
 		squareStep(o, a)
 		squareStep(o, a)
@@ -171,7 +171,7 @@ func TestStepsLeakNothing(t *testing.T) {
 		for range 3 {
 			squareStep(o, p, q)
 		}
-		before := torch.Live()
+		before := live()
 		for range 50 {
 			squareStep(o, p, q)
 		}

@@ -8,12 +8,12 @@ package abi
 import "runtime"
 
 // ABI is the number that the library must report; it equals GOSPML_TORCH_ABI of the header.
-const ABI = 1
+const ABI = 2
 
 // Sizes of a frame; they equal the header's.
 const (
 	MaxArgs    = 20
-	Inline     = 40
+	Inline     = 24
 	MaxResults = 6
 	MaxDims    = 16
 )
@@ -48,6 +48,7 @@ const (
 	Linalg         = 7
 	Internal       = 8
 	BadCall        = 9
+	Handle         = 20
 )
 
 // Flags of a Desc.
@@ -64,26 +65,38 @@ const (
 const (
 	ModeGrad      = 0
 	ModeInference = 1
+	ModeSteady    = 2 // only fixes the number of threads of a call
 )
 
-// Frame holds the arguments of one call (gs_frame). It has no pointers and lives on the caller's stack.
+// contended is the flag of a call beside which others run (GS_CONTENDED).
+const contended = 1
+
+// Frame holds the arguments of one call and, after it succeeded, its results (gs_frame). It has no pointers and lives on
+// the caller's stack.
 type Frame struct {
-	N, Used uint32
-	Tag     [MaxArgs]uint8
-	_       [4]uint8
-	W       [MaxArgs]uint64
-	Data    [Inline]uint64
+	N, Used     uint32
+	Bytes       uint64 // of storage that did not exist before the call, 0 in a scope
+	Scope, Slot uint32 // owner of the new handles, 0 = the caller; place of the first one there
+	flags       uint32
+	Tag         [MaxArgs]uint8
+	W           [MaxArgs]uint64
+	Data        [Inline]uint64
 }
 
-// Result is what any call gives back (gs_result).
+// Failure is the error of an operator call (gs_error).
+type Failure struct {
+	Kind int64
+	msg  uintptr
+}
+
+// Result is what the calls that are no operator give back (gs_result).
 type Result struct {
-	Kind, N  int32
-	Tag      [8]uint8
-	W        [MaxResults]uint64
-	Bytes    uint64
-	Scope    uint32
-	Reserved uint32
-	msg      uintptr
+	Kind, N     int32
+	Tag         [8]uint8
+	W           [MaxResults]uint64
+	Bytes       uint64
+	Scope, Slot uint32
+	msg         uintptr
 }
 
 // Desc describes a tensor (gs_desc).
@@ -102,5 +115,5 @@ type LoadError struct{ Reason string }
 
 func (e *LoadError) Error() string { return "torch: " + e.Reason }
 
-// slots is the semaphore around calls: n < 0 means that -n callers wait on wake.
+// slots is the semaphore around calls.
 var slots = newSemaphore(runtime.NumCPU())

@@ -7,6 +7,10 @@ package abi
 #cgo LDFLAGS: -ldl
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include "gospml_torch.h"
 
 #cgo noescape gs_call
@@ -19,13 +23,25 @@ package abi
 #cgo nocallback gs_release
 #cgo nocallback gs_scope_begin
 #cgo nocallback gs_scope_end
+#cgo nocallback gs_scope_drop
+#cgo nocallback gs_scope_keep
 #cgo nocallback gs_mode
-#cgo nocallback gs_set_mode
+#cgo nocallback gs_enter
+#cgo nocallback gs_leave
 #cgo nocallback gs_retain
 #cgo noescape gs_get_grads
 #cgo nocallback gs_get_grads
 #cgo noescape gs_zero_grads
 #cgo nocallback gs_zero_grads
+
+// Calls wander over OS threads. A malloc arena for each, glibc's habit, would keep the most that any of them ever held,
+// so there is one for four cores. This works before the first thread starts only.
+__attribute__((constructor)) static void few_arenas(void) {
+#ifdef __GLIBC__
+  long n = sysconf(_SC_NPROCESSORS_ONLN) / 4;
+  if (!getenv("MALLOC_ARENA_MAX")) mallopt(M_ARENA_MAX, n > 1 ? (int)n : 1);
+#endif
+}
 
 static const gs_api *api;
 
@@ -50,7 +66,7 @@ static uint64_t gs_torch_abi(void *lib) {
 static const char *gs_compiled(void) { return api->torch_version; }
 
 static gs_result gs_op(const char *n, const char *o) { return api->op(n, o); }
-static gs_result gs_call(uint64_t op, const gs_frame *f, const uint64_t *far) { return api->call(op, f, far); }
+static gs_error gs_call(uint64_t op, gs_frame *f, const uint64_t *far) { return api->call(op, f, far); }
 static gs_result gs_schema(uint64_t op) { return api->schema(op); }
 static gs_result gs_overloads(const char *n) { return api->overloads(n); }
 static void gs_free_block(uint64_t p) { api->free_block((void *)p); }
@@ -59,18 +75,20 @@ static gs_result gs_retain(uint64_t h) { return api->retain(h); }
 static gs_result gs_describe(uint64_t h, gs_desc *d) { return api->describe(h, d); }
 static int64_t gs_live(void) { return api->live(); }
 static void gs_scope_begin(uint32_t id) { api->scope_begin(id); }
-static uint64_t gs_scope_end(void) { return api->scope_end(); }
-static int64_t gs_scope_keep(uint64_t h) { return api->scope_keep(h); }
-static int32_t gs_scope_drop(uint64_t h) { return api->scope_drop(h); }
-static gs_result gs_backward(const uint64_t *r, size_t n, const uint64_t *g, const uint64_t *in, size_t nin, int retain, int create) { return api->backward(r, n, g, in, nin, retain, create); }
-static gs_result gs_grad(const uint64_t *o, size_t n, const uint64_t *in, size_t nin, const uint64_t *g, int retain, int create, int unused) { return api->grad(o, n, in, nin, g, retain, create, unused); }
+static void gs_scope_end(void) { api->scope_end(); }
+static gs_result gs_scope_keep(uint32_t id, uint32_t slot, uint64_t h) { return api->scope_keep(id, slot, h); }
+static int32_t gs_scope_drop(uint32_t id, uint32_t slot, uint64_t h) { return api->scope_drop(id, slot, h); }
+static gs_result gs_backward(const uint64_t *r, size_t n, const uint64_t *g, const uint64_t *in, size_t nin, int retain, int create, uint32_t flags) { return api->backward(r, n, g, in, nin, retain, create, flags); }
+static gs_result gs_grad(const uint64_t *o, size_t n, const uint64_t *in, size_t nin, const uint64_t *g, int retain, int create, int unused, uint32_t flags) { return api->grad(o, n, in, nin, g, retain, create, unused, flags); }
 static gs_result gs_get_grads(const uint64_t *h, size_t n) { return api->get_grads(h, n); }
 static gs_result gs_set_grad(uint64_t h, uint64_t g) { return api->set_grad(h, g); }
 static gs_result gs_zero_grads(const uint64_t *h, size_t n, int none) { return api->zero_grads(h, n, none); }
 static gs_result gs_set_requires_grad(uint64_t h, int on) { return api->set_requires_grad(h, on); }
 static gs_result gs_set_data(uint64_t h, uint64_t s) { return api->set_data(h, s); }
+static gs_result gs_grad_fn(uint64_t h) { return api->grad_fn(h); }
 static int gs_mode(int which) { return api->mode(which); }
-static gs_result gs_set_mode(int which, int on) { return api->set_mode(which, on); }
+static gs_result gs_enter(int which, int on) { return api->enter(which, on); }
+static gs_result gs_leave(int which, int before) { return api->leave(which, before); }
 static gs_result gs_manual_seed(uint64_t s) { return api->manual_seed(s); }
 static gs_result gs_generator(uint64_t s) { return api->generator(s); }
 static void gs_generator_free(uint64_t g) { api->generator_free(g); }
@@ -114,11 +132,11 @@ func Op(name, overload string) Result {
 }
 
 // Call runs an operator. far holds the lists whose tag has the Far bit.
-func Call(op uint64, f *Frame, far []uint64) Result {
-	slots.acquire()
-	r := C.gs_call(C.uint64_t(op), (*C.gs_frame)(unsafe.Pointer(f)), words(far))
+func Call(op uint64, f *Frame, far []uint64) Failure {
+	f.flags = slots.acquire()
+	e := C.gs_call(C.uint64_t(op), (*C.gs_frame)(unsafe.Pointer(f)), words(far))
 	slots.release()
-	return result(r)
+	return Failure{int64(e.kind), uintptr(unsafe.Pointer(e.msg))}
 }
 
 // Schema returns the operator's schema as text in W[0] (Text).
@@ -154,13 +172,18 @@ func Handles(w uint64) []uint64 {
 func blockPointer(w uint64) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&w)) }
 
 // Message reads and frees the error text.
-func (r *Result) Message() string {
-	if r.msg == 0 {
+func (r *Result) Message() string { return takeText(&r.msg) }
+
+// Message reads and frees the error text.
+func (f *Failure) Message() string { return takeText(&f.msg) }
+
+func takeText(msg *uintptr) string {
+	if *msg == 0 {
 		return ""
 	}
-	s := C.GoString((*C.char)(blockPointer(uint64(r.msg))))
-	C.gs_free_block(C.uint64_t(r.msg))
-	r.msg = 0
+	s := C.GoString((*C.char)(blockPointer(uint64(*msg))))
+	C.gs_free_block(C.uint64_t(*msg))
+	*msg = 0
 	return s
 }
 
@@ -195,27 +218,31 @@ func Live() int64 { return int64(C.gs_live()) }
 func ScopeBegin(id uint32) { C.gs_scope_begin(C.uint32_t(id)) }
 
 // ScopeEnd frees the innermost scope of this OS thread.
-func ScopeEnd() uint64 { return uint64(C.gs_scope_end()) }
+func ScopeEnd() { C.gs_scope_end() }
 
-// ScopeKeep moves a handle to the next outer scope and returns that scope's id, 0 for none, -1 when it was not in the innermost.
-func ScopeKeep(h uint64) int64 { return int64(C.gs_scope_keep(C.uint64_t(h))) }
+// ScopeKeep moves a handle to the next outer scope, which the result names with the new place there; N = 0 when no open
+// scope of this thread holds it.
+func ScopeKeep(id, slot uint32, h uint64) Result {
+	return result(C.gs_scope_keep(C.uint32_t(id), C.uint32_t(slot), C.uint64_t(h)))
+}
 
-// ScopeDrop frees a handle that a scope of this thread holds.
-func ScopeDrop(h uint64) bool { return C.gs_scope_drop(C.uint64_t(h)) != 0 }
+// ScopeDrop frees a handle early; false when no open scope of this thread holds it.
+func ScopeDrop(id, slot uint32, h uint64) bool {
+	return C.gs_scope_drop(C.uint32_t(id), C.uint32_t(slot), C.uint64_t(h)) != 0
+}
 
 // Backward runs the engine from roots; grads is nil or as long as roots, inputs may be empty.
 func Backward(roots, grads, inputs []uint64, retain, create bool) Result {
-	slots.acquire()
-	r := C.gs_backward(words(roots), C.size_t(len(roots)), words(grads), words(inputs), C.size_t(len(inputs)), flag(retain), flag(create))
+	flags := slots.acquire()
+	r := C.gs_backward(words(roots), C.size_t(len(roots)), words(grads), words(inputs), C.size_t(len(inputs)), flag(retain), flag(create), C.uint32_t(flags))
 	slots.release()
-	runtime.KeepAlive(roots)
 	return result(r)
 }
 
 // Grad returns the gradients of outputs with respect to inputs as Tensors.
 func Grad(outputs, inputs, gradOutputs []uint64, retain, create, allowUnused bool) Result {
-	slots.acquire()
-	r := C.gs_grad(words(outputs), C.size_t(len(outputs)), words(inputs), C.size_t(len(inputs)), words(gradOutputs), flag(retain), flag(create), flag(allowUnused))
+	flags := slots.acquire()
+	r := C.gs_grad(words(outputs), C.size_t(len(outputs)), words(inputs), C.size_t(len(inputs)), words(gradOutputs), flag(retain), flag(create), flag(allowUnused), C.uint32_t(flags))
 	slots.release()
 	return result(r)
 }
@@ -241,11 +268,17 @@ func SetData(h, source uint64) Result {
 	return result(C.gs_set_data(C.uint64_t(h), C.uint64_t(source)))
 }
 
+// GradFn is the name of the function that computed a tensor, in W[0] (Text); N = 0 for a leaf.
+func GradFn(h uint64) Result { return result(C.gs_grad_fn(C.uint64_t(h))) }
+
 // Mode reads a thread-local mode.
 func Mode(which int) bool { return C.gs_mode(C.int(which)) == 1 }
 
-// SetMode sets a thread-local mode.
-func SetMode(which int, on bool) Result { return result(C.gs_set_mode(C.int(which), flag(on))) }
+// Enter sets a thread-local mode; W[0] is what Leave wants.
+func Enter(which int, on bool) Result { return result(C.gs_enter(C.int(which), flag(on))) }
+
+// Leave undoes the innermost Enter of this thread.
+func Leave(which int, before uint64) { C.gs_leave(C.int(which), C.int(before)) }
 
 // ManualSeed seeds the default generators of every device.
 func ManualSeed(seed uint64) Result { return result(C.gs_manual_seed(C.uint64_t(seed))) }

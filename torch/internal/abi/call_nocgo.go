@@ -18,28 +18,31 @@ func Load() error { return errNoCgo }
 func refuse() Result { panic(errNoCgo) }
 
 func Op(name, overload string) Result                                    { return refuse() }
-func Call(op uint64, f *Frame, far []uint64) Result                      { return refuse() }
+func Call(op uint64, f *Frame, far []uint64) Failure                     { panic(errNoCgo) }
 func Schema(op uint64) Result                                            { return refuse() }
 func Overloads(name string) Result                                       { return refuse() }
 func Text(w uint64) string                                               { panic(errNoCgo) }
 func Handles(w uint64) []uint64                                          { panic(errNoCgo) }
 func (r *Result) Message() string                                        { return errNoCgo.Reason }
+func (f *Failure) Message() string                                       { return errNoCgo.Reason }
 func Memory(addr uint64, n int) []byte                                   { panic(errNoCgo) }
 func Release(h []uint64) uint64                                          { return 0 }
 func Retain(h uint64) Result                                             { return refuse() }
 func Describe(h uint64, d *Desc) Result                                  { return refuse() }
 func Live() int64                                                        { return 0 }
 func ScopeBegin(id uint32)                                               {}
-func ScopeEnd() uint64                                                   { return 0 }
-func ScopeKeep(h uint64) int64                                           { return -1 }
-func ScopeDrop(h uint64) bool                                            { return false }
+func ScopeEnd()                                                          {}
+func ScopeKeep(id, slot uint32, h uint64) Result                         { return refuse() }
+func ScopeDrop(id, slot uint32, h uint64) bool                           { return false }
 func GetGrads(h []uint64) Result                                         { return refuse() }
 func SetGrad(h, g uint64) Result                                         { return refuse() }
 func ZeroGrads(h []uint64, setToNone bool) Result                        { return refuse() }
 func SetRequiresGrad(h uint64, on bool) Result                           { return refuse() }
 func SetData(h, source uint64) Result                                    { return refuse() }
+func GradFn(h uint64) Result                                             { return refuse() }
 func Mode(which int) bool                                                { return false }
-func SetMode(which int, on bool) Result                                  { return refuse() }
+func Enter(which int, on bool) Result                                    { return refuse() }
+func Leave(which int, before uint64)                                     {}
 func ManualSeed(seed uint64) Result                                      { return refuse() }
 func NewGenerator(seed uint64) Result                                    { return refuse() }
 func FreeGenerator(g uint64)                                             {}

@@ -1,0 +1,69 @@
+package label
+
+import "github.com/gospml/gospml/torch"
+
+// LargeLoss keeps the labels of LL-Cp: what the loss reports as permanent_flips becomes an observed positive for all later
+// epochs.
+//
+// Source: Kim et al. 2022.
+type LargeLoss struct {
+	Labels *torch.Tensor // [N, C] int8
+}
+
+// NewLargeLoss starts from observed labels [N, C].
+func NewLargeLoss(observed *torch.Tensor) (*LargeLoss, error) {
+	if err := matrix("observed labels", observed); err != nil {
+		return nil, err
+	}
+	l := &LargeLoss{}
+	err := torch.Try(func() {
+		torch.Scope(func(s *torch.Arena) { l.Labels = s.Keep(observed.ToDType(torch.Int8).Clone()) })
+	})
+	return l, err
+}
+
+// Lookup is the rows' labels [len(rows), C].
+func (l *LargeLoss) Lookup(rows []int) (*torch.Tensor, error) { return lookup(l.Labels, rows) }
+
+// Flip makes the marked labels of a batch positive; flips is [len(rows), C].
+func (l *LargeLoss) Flip(rows []int, flips *torch.Tensor) error {
+	return raise(l.Labels, rows, flips)
+}
+
+func lookup(table *torch.Tensor, rows []int) (t *torch.Tensor, err error) {
+	ids, err := index(rows, table.Size(0))
+	if err != nil {
+		return nil, err
+	}
+	err = torch.Try(func() { t = table.IndexSelect(0, ids) })
+	return t, err
+}
+
+// raise sets table[rows] to 1 where marked.
+func raise(table *torch.Tensor, rows []int, marked *torch.Tensor) error {
+	ids, err := index(rows, table.Size(0))
+	if err != nil {
+		return err
+	}
+	var bad error
+	err = torch.Try(func() {
+		torch.Scope(func(*torch.Arena) {
+			now := table.IndexSelect(0, ids)
+			if bad = same("marks", marked, now); bad == nil {
+				table.IndexCopy_(0, ids, now.MaskedFill(marked.NeScalar(0), 1))
+			}
+		})
+	})
+	if bad != nil {
+		return bad
+	}
+	return err
+}
+
+// State holds the labels.
+func (l *LargeLoss) State() State {
+	return State{Tensors: map[string]*torch.Tensor{"labels": l.Labels}}
+}
+
+// LoadState restores them.
+func (l *LargeLoss) LoadState(s State) error { return s.restore("labels", l.Labels) }

@@ -1,0 +1,97 @@
+package label
+
+import (
+	"fmt"
+
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/torch"
+)
+
+// Queue is LAC's memory of label-wise embeddings: the last K pairs of views with their class ids, 0 for an empty slot. The default is
+// a ring; with Code the pointer restarts at 0 whenever a push reaches the end, exactly too, so that slots can stay empty, and a push of more
+// than K pairs is refused.
+//
+// Source: Xie et al. 2022 (LAC) and its released code.
+type Queue struct {
+	Features *torch.Tensor // [K, 2, D]
+	Labels   *torch.Tensor // [K] int64
+	Code     bool
+
+	next int
+}
+
+// NewQueue makes an empty queue.
+func NewQueue(k, d int, dtype torch.DType, code bool) (*Queue, error) {
+	if k < 1 || d < 1 {
+		return nil, fmt.Errorf("label: a queue of %d pairs with %d values", k, d)
+	}
+	q := &Queue{Code: code}
+	err := torch.Try(func() {
+		torch.Scope(func(s *torch.Arena) {
+			q.Features, q.Labels = torch.Zeros(torch.S(k, 2, d), dtype), torch.Zeros(torch.S(k), torch.Int64)
+			s.Keep(q.Features, q.Labels)
+		})
+	})
+	return q, err
+}
+
+// Push stores the pairs features [M, 2, D], labels [M] of a batch, detached, and gives what the contrast is taken of: all filled slots, those of
+// the batch with their gradients.
+func (q *Queue) Push(features, labels *torch.Tensor) (*loss.Contrast, error) {
+	k, d := q.Features.Size(0), q.Features.Size(2)
+	if features == nil || labels == nil || features.Dim() != 3 || features.Size(1) != 2 || features.Size(2) != d || labels.Dim() != 1 || labels.Size(0) != features.Size(0) {
+		return nil, fmt.Errorf("label: the queue holds [M, 2, %d] features with [M] labels", d)
+	}
+	m := labels.Size(0)
+	if m > k && q.Code {
+		return nil, fmt.Errorf("label: a push of %d pairs into a queue of %d: the released code cannot do that; take a larger queue or the ring", m, k)
+	}
+	var c *loss.Contrast
+	err := torch.Try(func() {
+		skip := max(m-k, 0) // only the last K can stay
+		m -= skip
+		live, ids := features.Slice(0, skip, skip+m, 1), labels.Slice(0, skip, skip+m, 1).ToDType(torch.Int64)
+		slots := make([]int64, m)
+		if q.Code && q.next+m >= k {
+			q.next = 0
+		}
+		for i := range slots {
+			slots[i] = int64((q.next + i) % k)
+		}
+		q.next = (q.next + m) % k
+		at := torch.FromSlice(slots, m)
+		torch.NoGrad(func() {
+			q.Features.IndexCopy_(0, at, live.Detach().ToDType(q.Features.DType()))
+			q.Labels.IndexCopy_(0, at, ids)
+		})
+		current := torch.Zeros(torch.S(k), torch.Bool).IndexFill(0, at, true)
+		filled := q.Labels.NeScalar(0).Nonzero().Flatten(0, -1)
+		all := q.Features.IndexCopy(0, at, live.ToDType(q.Features.DType()))
+		c = &loss.Contrast{Features: all.IndexSelect(0, filled), Labels: q.Labels.IndexSelect(0, filled), Current: current.IndexSelect(0, filled)}
+	})
+	return c, err
+}
+
+// State holds the slots and the pointer.
+func (q *Queue) State() State {
+	return State{map[string]*torch.Tensor{"features": q.Features, "labels": q.Labels}, map[string]float64{"next": float64(q.next)}}
+}
+
+// LoadState restores them.
+func (q *Queue) LoadState(s State) error {
+	next, err := s.number("next")
+	if err != nil {
+		return err
+	}
+	if k := q.Features.Size(0); next != float64(int(next)) || next < 0 || int(next) >= k {
+		return fmt.Errorf("label: the queue's pointer is %v of %d", next, k)
+	}
+	if err := s.fits("labels", q.Labels); err != nil {
+		return err
+	}
+	if err := s.restore("features", q.Features); err != nil {
+		return err
+	}
+	q.next = int(next)
+	return s.restore("labels", q.Labels)
+}

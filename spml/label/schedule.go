@@ -1,0 +1,76 @@
+package label
+
+import (
+	"fmt"
+
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/torch"
+)
+
+// Schedule gives GR and GPR their parameters w, b, μ, σ: by epoch, or, after Train, as a parameter that learns from where the schedule
+// stands.
+//
+// Source: Chen et al. 2024; its released code refers to an undefined variable when the parameters are to learn.
+type Schedule struct {
+	loss.Schedule
+	Parameter *torch.Tensor // [4], nil unless Train was called
+
+	epoch int
+}
+
+// NewSchedule starts at epoch 1.
+func NewSchedule(s loss.Schedule) (*Schedule, error) {
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("label: %w", err)
+	}
+	return &Schedule{Schedule: s, epoch: 1}, nil
+}
+
+// Step sets the epoch, counted from 1.
+func (s *Schedule) Step(epoch int) { s.epoch = epoch }
+
+// Point is the present point of the schedule.
+func (s *Schedule) Point() loss.Point { return s.At(s.epoch) }
+
+// Train makes the present point a parameter for an optimizer.
+func (s *Schedule) Train(dtype torch.DType) error {
+	p := s.Point()
+	t, err := own(torch.FromSlice([]float64{p.W, p.B, p.Mu, p.Sigma}, 4).ToDType(dtype))
+	if err == nil {
+		s.Parameter = t.SetRequiresGrad(true)
+	}
+	return err
+}
+
+// Fill puts the point, or the parameter, into a batch.
+func (s *Schedule) Fill(b *loss.Batch) {
+	p := s.Point()
+	b.Epoch, b.Point, b.Trainable = s.epoch, &p, s.Parameter
+}
+
+// State holds the epoch and the parameter, if there is one.
+func (s *Schedule) State() State {
+	st := State{Numbers: map[string]float64{"epoch": float64(s.epoch)}}
+	if s.Parameter != nil {
+		st.Tensors = map[string]*torch.Tensor{"parameter": s.Parameter.Detach()}
+	}
+	return st
+}
+
+// LoadState restores them; a parameter must have been made by Train before.
+func (s *Schedule) LoadState(st State) error {
+	e, err := st.number("epoch")
+	if err != nil {
+		return err
+	}
+	if _, there := st.Tensors["parameter"]; there != (s.Parameter != nil) {
+		return fmt.Errorf("label: the schedule's parameters are trained on one side only, state or schedule")
+	}
+	if s.Parameter != nil {
+		if err := st.restore("parameter", s.Parameter.Detach()); err != nil {
+			return err
+		}
+	}
+	s.epoch = int(e)
+	return nil
+}

@@ -1,0 +1,34 @@
+package loss
+
+import "github.com/gospml/gospml/torch"
+
+// Entropy maximisation with asymmetric pseudo-labelling.
+func init() {
+	mustRegister(Entry{
+		ID:      "em-apl",
+		Aliases: []string{"apl", "em+apl", "asymmetric-pseudo-labeling"},
+		Title:   "entropy maximisation with asymmetric pseudo-labels",
+		Formula: "sn where Y = 1; -α·H(p) where Y = 0; β·(s·sn + (1-s)·sp) where Y = -s < 0",
+		Source:  "Zhou et al. 2022",
+		Notes:   "s is constant: the score at the time a label was given. The labels come from a pass over the whole training set after each epoch from the warm-up on. The released pass uses the shuffled, mirrored training loader and gives no label at all to a set that fits in one batch; its last round, after the last epoch, is not used. A score that underflows to 0 leaves its label unknown.",
+		Params: []Param{
+			entropyWeight(),
+			{Name: "beta", Doc: "β, weight of soft negatives", Default: 0.02, ByData: perData(0.02, 0.9, 0.2, 0.4), Max: inf},
+			{Name: "theta", Doc: "θ, share of unknown labels that become negatives (read by the estimator)", Default: 0.9, Max: 1},
+			{Name: "warmup", Doc: "T_w, epochs before the first labels (read by the estimator)", Default: 5, ByData: perData(5, 5, 4, 3), Max: inf},
+		},
+		Presets:   map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Needs:     SoftNegatives,
+		Estimator: "apl", EstimatorNeeds: SampleIDs | Previous | Epoch,
+		Tables: []string{"EM", "VLPL", "GR", "LAC"},
+		New: func(v Values, o Options) (Func, error) {
+			return func(b Batch) *torch.Tensor {
+				z := b.logits()
+				y := like(b.Labels, z)
+				soft := softCrossEntropy(z, y.Neg(), o.LogEps).MulScalar(v["beta"])
+				unknown := entropy(z, o.LogEps).MulScalar(-v["alpha"])
+				return o.Reduction.apply(torch.Where(y.EqScalar(1), positive(z, o.LogEps), torch.Where(y.LtScalar(0), soft, unknown)))
+			}, nil
+		},
+	})
+}

@@ -1,0 +1,53 @@
+package loss
+
+import (
+	"fmt"
+
+	"github.com/gospml/gospml/torch"
+)
+
+// Generalised pseudo-label robust loss.
+func init() {
+	mustRegister(Entry{
+		ID:      "gpr",
+		Aliases: []string{"gpr-loss", "aevlp", "gpr+damp"},
+		Title:   "generalised pseudo-label robust loss",
+		Formula: "sn where y = 1; else v₄(ρ·sn + (1-ρ)·sp) where ℓ = 1; v₃·sp where ℓ = -1; GR's term with v₃ where ℓ = 0; plus η·R_m; v₃ = v(sg(p)), v₄ = 1-v₃ clipped to [λ₁, λ₂]",
+		Source:  "Tran et al. 2025 (AEVLP), eqs. (3)-(4) as restated by its supplement and code",
+		Notes:   "In the code lam is [upper, lower], in the tables (lower, upper). The released DAMP writes 0 where it means -1, so that negative pseudo-labels never reach the loss. The supplement's q1, q2, q3 = 1, 0.01, 0.9 are read as q3, q2, ρ. On CUB the paper starts b at -4, the released configuration at -2. Without pseudo-labels and with η = 0 it is GR. R_m is not scaled by the reduction. Parts: main, reg.",
+		Params: append(append(exponents(false),
+			Param{Name: "lam_lo", Doc: "λ₁, least weight of a positive pseudo-label", Default: 0.4, ByData: perData(0.4, 0.5, 0.5, 0.2), Max: 1},
+			Param{Name: "lam_hi", Doc: "λ₂, largest weight of a positive pseudo-label", Default: 0.7, ByData: perData(0.7, 0.7, 0.7, 0.8), Max: 1},
+			Param{Name: "rho", Doc: "ρ, target of a positive pseudo-label", Default: 0.9, Max: 1},
+			Param{Name: "eta", Doc: "η, weight of the regulariser", Default: 0.05, ByData: perData(0.05, 0.001, 0.001, 0.01), Max: inf},
+			expectedPositives("m_pos")), scheduleParams()...),
+		Presets: map[string]Preset{
+			"paper": {Doc: "t/T; b starts at -4 on CUB", Set: Values{"schedule": 1}, ByData: map[string]Values{"cub": {"b0": -4}}},
+			"code":  {Doc: "log epsilon 1e-7", LogEps: 1e-7},
+		},
+		Needs:     Observed | PseudoLabels | Epoch,
+		Estimator: "damp",
+		Tables:    []string{"AEVLP"},
+		New: func(v Values, o Options) (Func, error) {
+			if v["lam_lo"] > v["lam_hi"] {
+				return nil, fmt.Errorf("lam_lo is %v and lam_hi %v: the lower bound comes first (the released configuration has [upper, lower])", v["lam_lo"], v["lam_hi"])
+			}
+			s, err := scheduleOf(v)
+			if err != nil {
+				return nil, err
+			}
+			return func(b Batch) *torch.Tensor {
+				z := b.logits()
+				k, v3 := b.curves(s)
+				v4 := v3.RsubScalar(1).Clamp(v["lam_lo"], v["lam_hi"])
+				neg := negative(z, o.LogEps)
+				unknown := known(b.Pseudo, v4.Mul(crossEntropy(z, v["rho"], o.LogEps)), v3.Mul(neg), grUnknown(z, k, v3, v["q2"], v["q3"]))
+				main := o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), neg, unknown))
+				reg := countRegulariser(z, v["m_pos"])
+				b.report("main", main)
+				b.report("reg", reg)
+				return main.Add(reg.MulScalar(v["eta"]))
+			}, nil
+		},
+	})
+}

@@ -1,0 +1,44 @@
+package loss
+
+import "github.com/gospml/gospml/torch"
+
+// hillNegative is (λ-p)·p²; its gradient falls again for large p.
+func hillNegative(z *torch.Tensor, lam float64) *torch.Tensor {
+	p := z.Sigmoid()
+	return p.RsubScalar(lam).Mul(p.Square())
+}
+
+func focalMargin() []Param {
+	return []Param{
+		{Name: "margin", Doc: "m, taken off the logit of a positive", Default: 1},
+		{Name: "gamma", Doc: "γ of the focal weight", Default: 2, Max: inf},
+		{Name: "lam", Doc: "λ of the Hill branch", Default: 1.5, Max: inf},
+	}
+}
+
+// Hill loss.
+func init() {
+	mustRegister(Entry{
+		ID:      "hill",
+		Aliases: []string{"hill-loss"},
+		Title:   "Hill loss",
+		Formula: "(1-p_m)^γ·(-log p_m) with p_m = σ(z-m) where y = 1, else (λ-p)·p²",
+		Source:  "Zhang et al. 2021 (Simple and Robust Loss Design)",
+		Notes:   "The official class sums (preset code); GR's paper and code take plain sn for positives and the mean (positive=ce). GR's Table 1 prints the branches with wrong signs. The focal weight is differentiated.",
+		Params:  append(focalMargin(), Param{Name: "positive", Doc: "loss of positives", Choices: []string{"focal-margin", "ce"}}),
+		Presets: map[string]Preset{"code": {Doc: "sum", Reduction: Sum}},
+		Needs:   Observed,
+		Tables:  []string{"GR"},
+		New: func(v Values, o Options) (Func, error) {
+			return func(b Batch) *torch.Tensor {
+				z := b.logits()
+				pos := positive(z, o.LogEps)
+				if !v.is("positive") {
+					m := z.SubScalar(v["margin"])
+					pos = focalPositive(m, m, v["gamma"], o.LogEps)
+				}
+				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), pos, hillNegative(z, v["lam"])))
+			}, nil
+		},
+	})
+}

@@ -1,0 +1,96 @@
+package loss
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gospml/gospml/torch"
+)
+
+// Contrast holds label-wise embeddings of unit norm, one pair of views for each (image, class) that counts as positive: those of the batch,
+// with gradients, and those of the memory queue.
+type Contrast struct {
+	Features *torch.Tensor // [M, 2, D]
+	Labels   *torch.Tensor // [M], class ids from 1
+	Current  *torch.Tensor // [M]: 1 where the pair belongs to the batch; nil = all do
+}
+
+// Label-aware global consistency, the second stage.
+func init() {
+	mustRegister(Entry{
+		ID:      "lac",
+		Aliases: []string{"label-aware-global-consistency"},
+		Title:   "label-aware global consistency",
+		Formula: "AN + λ·PLC + λ_LAC·L, L = -1/2M·Σ_i 1/|P(i)|·Σ_{j∈P(i)} [S_ij - log Σ_{a≠i} exp S_ia] over batch and queue, S = X·Xᵀ/τ",
+		Source:  "Xie et al. 2022 (LAC), eq. (7); L as in the code (Khosla et al. 2020)",
+		Notes:   "The paper's eq. (7) has the batch alone as anchors, other classes alone in the denominator and 1/(B·C) before sums (form=paper). Trained end to end it hurts: the second stage starts from PLC's best weights. Parts: loss_an, loss_plc, loss_lac.",
+		Params: append(plcParams(0.9),
+			Param{Name: "lam_lac", Doc: "λ_LAC", Default: 1, Max: inf},
+			Param{Name: "temperature", Doc: "τ", Default: 0.5, Min: 1e-6, Max: inf}),
+		Presets:   map[string]Preset{"paper": {Doc: "eq. (7), masks and sums of the paper", Set: Values{"form": 1}, Reduction: BatchMean}},
+		Needs:     Observed | StrongView | Embeddings,
+		Estimator: "queue",
+		Tables:    []string{"LAC"},
+		New: func(v Values, o Options) (Func, error) {
+			return func(b Batch) *torch.Tensor {
+				an, consistency, _ := plc(&b, v, o)
+				x, c := wide(b.Contrast.Features), b.Contrast
+				var contrast *torch.Tensor
+				if v.is("form") {
+					anchors, labels := x.Select(1, 0), c.Labels
+					if c.Current != nil {
+						rows := c.Current.EqScalar(1).Nonzero().Flatten(0, -1)
+						anchors, labels = anchors.IndexSelect(0, rows), labels.IndexSelect(0, rows)
+					}
+					contrast = InterClassContrast(anchors, x.Select(1, 1), labels, c.Labels, v["temperature"], float64(b.Logits.Numel()))
+				} else {
+					contrast = SupervisedContrast(x, c.Labels, v["temperature"])
+				}
+				b.report("loss_lac", contrast)
+				return an.Add(consistency.MulScalar(v["lam"])).Add(contrast.MulScalar(v["lam_lac"]))
+			}, nil
+		},
+	})
+}
+
+// check says what is wrong with embeddings [M, 2, D] and labels [M].
+func (c *Contrast) check() error {
+	f, l := c.Features, c.Labels
+	if f == nil || l == nil || f.Dim() != 3 || f.Size(1) != 2 || l.Dim() != 1 || l.Size(0) != f.Size(0) {
+		return fmt.Errorf("loss: embeddings want features [M, 2, D] and labels [M]")
+	}
+	return nil
+}
+
+// SupervisedContrast is the released contrast of views x [M, 2, D] with class ids [M]: every vector is an anchor, its
+// positives are all others of its class, the denominator runs over all others. The diagonal is left out before the
+// maximum, so that a small τ cannot empty the denominator. No pair: 0.
+func SupervisedContrast(x, labels *torch.Tensor, tau float64) *torch.Tensor {
+	if x.Size(0) == 0 {
+		return x.Sum()
+	}
+	all := torch.Cat([]*torch.Tensor{x.Select(1, 0), x.Select(1, 1)}, 0) // [2M, D]
+	id := torch.Cat([]*torch.Tensor{labels, labels}, 0)
+	n := all.Size(0)
+	self := torch.Eye(n, torch.Bool, x.Device())
+	s := all.Matmul(all.T()).DivScalar(tau)
+	others := s.MaskedFill(self, math.Inf(-1))
+	others = others.Sub(others.Detach().Amax([]int{1}, true))
+	logProbability := others.MaskedFill(self, 0).Sub(others.Exp().SumDim([]int{1}, true).Log())
+	p := mask(id.Unsqueeze(1).Eq(id.Unsqueeze(0)).LogicalAnd(self.LogicalNot()), s)
+	mean := p.Mul(logProbability).SumDim([]int{1}, false).Div(p.SumDim([]int{1}, false))
+	return mean.Sum().DivScalar(-float64(n))
+}
+
+// InterClassContrast is the paper's eq. (7): anchors [A, D] against contrasts [K, D], positives of the anchor's class
+// summed, the denominator over other classes only, divided by total = B·C. Anchors without another class are left out.
+func InterClassContrast(anchors, contrasts, anchorLabels, contrastLabels *torch.Tensor, tau, total float64) *torch.Tensor {
+	s := anchors.Matmul(contrasts.T()).DivScalar(tau)
+	same := anchorLabels.Unsqueeze(1).Eq(contrastLabels.Unsqueeze(0))
+	some := same.LogicalNot().AnyDim(1, true)
+	// Rows without another class keep finite entries for the logarithm and get no weight.
+	inter := s.MaskedFill(same.LogicalAnd(some), math.Inf(-1))
+	top := inter.Detach().Amax([]int{1}, true)
+	positives := mask(same.LogicalAnd(some), s)
+	return positives.Mul(s.Sub(top).Sub(inter.Sub(top).Exp().SumDim([]int{1}, true).Log())).Sum().DivScalar(-total)
+}

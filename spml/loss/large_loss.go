@@ -1,0 +1,121 @@
+package loss
+
+import (
+	"math"
+
+	"github.com/gospml/gospml/torch"
+)
+
+// Semantics of the large-loss selection.
+const (
+	Recommended = iota // exactly min(k, unknown) entries, only unknown ones, ties by position; LL-Cp flips all of them
+	Reference          // the released code with its string comparison repaired
+	Released           // the released code as it runs: LL-Cp behaves as LL-Ct
+)
+
+// Large loss: rejection, temporary and permanent correction.
+func init() {
+	for _, s := range []struct{ id, title, formula string }{
+		{"ll-r", "large loss rejection", "l = y·sn + (1-y)·sp, 0 on the k unknown entries of the batch with the largest l"},
+		{"ll-ct", "large loss correction, temporary", "l = y·sn + (1-y)·sp, on the k unknown entries of the batch with the largest l the loss of the flipped label, sn"},
+		{"ll-cp", "large loss correction, permanent", "as ll-ct, and the k labels become 1 for all later epochs"},
+	} {
+		permanent := s.id == "ll-cp"
+		delta, estimator, wants := 0.002, "", Needs(0)
+		if permanent {
+			delta, estimator, wants = 0.001, "large-loss", SampleIDs
+		}
+		code := Preset{Doc: "ties with the k-th value are modified too; k from accumulated rates", Set: Values{"semantics": Reference}}
+		if permanent {
+			code = Preset{Doc: "as released: a string comparison by identity is never true, so LL-Cp runs as LL-Ct", Set: Values{"semantics": Released}}
+		}
+		mustRegister(Entry{
+			ID:      s.id,
+			Title:   s.title,
+			Formula: s.formula,
+			Source:  "Kim et al. 2022",
+			Notes:   "k = ceil(B·C·(e-1)·Δ), for ll-cp ceil(B·C·Δ), and 0 in epoch 1. LL-Cp never runs as LL-Cp in the released code, so that published numbers may be LL-Ct's: preset code keeps this, preset paper has the repaired comparison. In the released selection a k-th largest loss of 0 also modifies observed positives, entries that tie with it are all modified, only larger ones become permanent, and ceil of accumulated rates can be one too many. Parts: modified, permanent_flips, corrections (what a permanent correction would flip), threshold.",
+			Params: []Param{
+				{Name: "delta_rel", Doc: "Δ, share of the batch added each epoch", Default: delta, Max: 1},
+				{Name: "k", Doc: "number of entries; -1: from the epoch", Default: -1, Min: -1, Max: inf},
+				{Name: "semantics", Doc: "selection", Choices: []string{"recommended", "reference", "released"}},
+			},
+			Presets:   map[string]Preset{"paper": {Doc: "the released selection with its comparison repaired", Set: Values{"semantics": Reference}}, "code": code},
+			Needs:     Observed | Epoch,
+			Estimator: estimator, EstimatorNeeds: wants,
+			Tables: []string{"LL", "VLPL", "GR"},
+			New: func(v Values, o Options) (Func, error) {
+				semantics := v.whole("semantics")
+				flips := permanent && semantics != Released
+				return func(b Batch) *torch.Tensor {
+					z := b.logits()
+					y := b.Observed
+					k := v.whole("k")
+					if k < 0 {
+						k = LargeLossCount(b.Epoch, z.Numel(), v["delta_rel"], flips, semantics)
+					}
+					pos, neg := positive(z, o.LogEps), negative(z, o.LogEps)
+					l := torch.Where(y.EqScalar(1), pos, neg)
+					// Selection by l of the constants.
+					zc := b.constants()
+					modified, flipped := b.selectLarge(torch.Where(y.EqScalar(1), positive(zc, o.LogEps), negative(zc, o.LogEps)), y, k, semantics)
+					if k > 0 {
+						b.report("corrections", flipped)
+					}
+					if !flips {
+						flipped = flipped.ZerosLike()
+					}
+					b.report("modified", modified)
+					b.report("permanent_flips", flipped)
+					if s.id == "ll-r" {
+						return o.Reduction.apply(mask(modified.LogicalNot(), z).Mul(l))
+					}
+					return o.Reduction.apply(torch.Where(modified, torch.Where(y.EqScalar(1), neg, pos), l))
+				}, nil
+			},
+		})
+	}
+}
+
+// LargeLossCount is k for a batch of entries = B·C labels in an epoch counted from 1.
+func LargeLossCount(epoch, entries int, deltaRel float64, permanent bool, semantics int) int {
+	if epoch < 2 {
+		return 0
+	}
+	share := deltaRel
+	if semantics == Recommended {
+		if !permanent {
+			share *= float64(epoch - 1)
+		}
+		return max(int(math.Ceil(float64(entries)*share-1e-9)), 0)
+	}
+	if !permanent {
+		clean := 1.0 // the released code takes Δ off once an epoch, with its rounding
+		for range epoch - 1 {
+			clean -= deltaRel
+		}
+		share = 1 - clean
+	}
+	return int(math.Ceil(float64(entries) * share))
+}
+
+// selectLarge finds the entries whose loss counts as that of a false negative, and those that a permanent correction flips.
+func (b *Batch) selectLarge(l, y *torch.Tensor, k, semantics int) (modified, flipped *torch.Tensor) {
+	unknown := y.EqScalar(0)
+	if k = min(k, l.Numel()); k == 0 {
+		none := torch.Zeros(l.Shape(), torch.Bool, l.Device())
+		return none, none
+	}
+	if semantics == Recommended {
+		u := l.MaskedFill(unknown.LogicalNot(), math.Inf(-1)).Flatten(0, -1)
+		_, order := u.SortStable(true, 0, true)
+		picked := torch.Zeros(u.Shape(), torch.Bool, l.Device()).IndexFill(0, order.Slice(0, 0, k, 1), true)
+		modified = picked.Reshape(l.Shape()...).LogicalAnd(unknown)
+		return modified, modified
+	}
+	u := l.Mul(mask(unknown, l))
+	top, _ := u.Flatten(0, -1).Topk(k, 0, true, true)
+	threshold := top.Select(0, k-1)
+	b.report("threshold", threshold)
+	return u.Ge(threshold), u.Gt(threshold)
+}

@@ -1,0 +1,43 @@
+package loss
+
+import "github.com/gospml/gospml/torch"
+
+// AN plus a norm of the parameters.
+func init() {
+	for _, n := range []struct {
+		id, title, formula string
+		norm               func(*torch.Tensor) *torch.Tensor
+		byData             map[string]float64
+	}{
+		{"l1r", "assume negative with an L1 penalty", "y·sn + (1-y)·sp, plus λ·Σ|θ|", (*torch.Tensor).Abs, perData(1e-6, 1e-7, 1e-7, 1e-9)},
+		{"l2r", "assume negative with an L2 penalty", "y·sn + (1-y)·sp, plus λ·Σθ²", (*torch.Tensor).Square, perData(1e-6, 1e-7, 1e-6, 1e-8)},
+	} {
+		mustRegister(Entry{
+			ID:      n.id,
+			Title:   n.title,
+			Formula: n.formula,
+			Source:  "Zhou et al. 2022, supplement",
+			Notes:   "One line in the paper and no code: which parameters, sum or mean and a factor ½ are open. Here: the sum over Batch.Parameters, no ½. The supplement prints five λ of L2R for four data sets. With Adam this is not decoupled weight decay. Part: reg.",
+			Params:  []Param{{Name: "lam", Doc: "λ", Default: 1e-6, ByData: n.byData, Max: inf}},
+			Needs:   Observed | ModelParameters,
+			Tables:  []string{"EM", "VLPL"},
+			New: func(v Values, o Options) (Func, error) {
+				return func(b Batch) *torch.Tensor {
+					an := o.Reduction.apply(weightedNegatives(&b, 1, o.LogEps))
+					var reg *torch.Tensor
+					for _, p := range b.Parameters {
+						s := n.norm(wide(p)).Sum()
+						if reg == nil {
+							reg = s
+						} else {
+							reg = reg.Add(s)
+						}
+					}
+					reg = reg.MulScalar(v["lam"])
+					b.report("reg", reg)
+					return an.Add(reg)
+				}, nil
+			},
+		})
+	}
+}

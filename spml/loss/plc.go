@@ -1,0 +1,66 @@
+package loss
+
+import "github.com/gospml/gospml/torch"
+
+// Pseudo-labelling consistency, the first stage of LAC.
+func init() {
+	mustRegister(Entry{
+		ID:      "plc",
+		Aliases: []string{"pseudo-label-consistency"},
+		Title:   "pseudo-labelling consistency",
+		Formula: "AN(z_w, y) + λ·Σ M·BCE(z_s, h)/ΣM with a = sg(p_w) + y, M = 1(a ≥ δ or a < 1-δ), h = 1(a ≥ δ)",
+		Source:  "Xie et al. 2022 (LAC), eqs. (1)-(4)",
+		Notes:   "The paper (form=paper) takes unknown labels only, ≤ at 1-δ, and divides both terms by B. The code's mask holds every observed positive. Its images are not normalised. Parts: loss_an, loss_plc, mask, hard.",
+		Params:  plcParams(0.6),
+		Presets: map[string]Preset{"paper": {Doc: "unknown labels only, both terms divided by B", Set: Values{"form": 1}, Reduction: BatchMean}},
+		Needs:   Observed | StrongView,
+		Tables:  []string{"LAC"},
+		New: func(v Values, o Options) (Func, error) {
+			return func(b Batch) *torch.Tensor {
+				an, consistency, _ := plc(&b, v, o)
+				return an.Add(consistency.MulScalar(v["lam"]))
+			}, nil
+		},
+	})
+}
+
+func plcParams(delta float64) []Param {
+	return []Param{
+		{Name: "delta", Doc: "δ, confidence of a pseudo-label", Default: delta, Max: 1},
+		{Name: "lam", Doc: "λ, weight of the consistency term", Default: 1, Max: inf},
+		{Name: "form", Doc: "masks and sums", Choices: []string{"code", "paper"}},
+	}
+}
+
+// plc gives both terms and the hard labels.
+func plc(b *Batch, v Values, o Options) (an, consistency, hard *torch.Tensor) {
+	zs := wide(b.Strong)
+	r := o.Reduction
+	delta, paper := v["delta"], v.is("form")
+	if paper {
+		r = BatchMean
+	}
+	an = r.apply(weightedNegatives(b, 1, o.LogEps))
+	a := b.constants().Sigmoid()
+	var confident *torch.Tensor
+	if paper {
+		hard = a.GeScalar(delta)
+		confident = hard.LogicalOr(a.LeScalar(1 - delta)).LogicalAnd(b.Observed.EqScalar(0))
+	} else {
+		a = a.Add(like(b.Observed, a))
+		hard = a.GeScalar(delta)
+		confident = hard.LogicalOr(a.LtScalar(1 - delta))
+	}
+	b.report("mask", confident)
+	b.report("hard", hard)
+	bce := torch.Where(hard, positive(zs, o.LogEps), negative(zs, o.LogEps))
+	sum := mask(confident, zs).Mul(bce).Sum()
+	if paper {
+		consistency = sum.DivScalar(float64(zs.Size(0)))
+	} else {
+		consistency = sum.Div(mask(confident, zs).Sum().ClampMin(1))
+	}
+	b.report("loss_an", an)
+	b.report("loss_plc", consistency)
+	return an, consistency, hard
+}

@@ -1,0 +1,47 @@
+package loss
+
+import "github.com/gospml/gospml/torch"
+
+// Self-paced loss correction.
+func init() {
+	mustRegister(Entry{
+		ID:      "splc",
+		Aliases: []string{"self-paced-loss-correction"},
+		Title:   "self-paced loss correction",
+		Formula: "focal⁺(z-m) where y = 1; focal⁺(z) on unknown labels with p > τ from the second epoch on; else focal⁻(z)",
+		Source:  "Zhang et al. 2021 (Simple and Robust Loss Design)",
+		Notes:   "The paper has the margin also for corrected labels, the code does not (default). GR's Table 1 has Hill as the negative branch (neg=hill); the released class focal⁻. The code sums and counts epochs from 0. Corrections are made anew in every batch. Observed negatives are never corrected. Part: corrected.",
+		Params: append(focalMargin(),
+			Param{Name: "tau", Doc: "τ", Default: 0.6, Max: 1},
+			Param{Name: "change_epoch", Doc: "epochs before the first correction", Default: 1, Max: inf},
+			Param{Name: "corrected_margin", Doc: "margin of corrected labels"},
+			Param{Name: "neg", Doc: "loss of negatives", Choices: []string{"focal", "hill"}},
+		),
+		Presets: map[string]Preset{
+			"paper": {Doc: "margin also for corrected labels, Hill negatives", Set: Values{"corrected_margin": 1, "neg": 1}},
+			"code":  {Doc: "sum", Reduction: Sum},
+		},
+		Needs:  Observed | Epoch,
+		Tables: []string{"GR"},
+		New: func(v Values, o Options) (Func, error) {
+			return func(b Batch) *torch.Tensor {
+				z := b.logits()
+				focal := func(margin float64) *torch.Tensor {
+					m := z.SubScalar(margin)
+					return focalPositive(m, m, v["gamma"], o.LogEps)
+				}
+				neg := focalNegative(z, z, v["gamma"], o.LogEps)
+				if v.is("neg") {
+					neg = hillNegative(z, v["lam"])
+				}
+				corrected := b.constants().Sigmoid().GtScalar(v["tau"]).LogicalAnd(b.Observed.EqScalar(0))
+				if b.Epoch-1 < v.whole("change_epoch") {
+					corrected = corrected.ZerosLike()
+				}
+				b.report("corrected", corrected)
+				unknown := torch.Where(corrected, focal(v["corrected_margin"]), neg)
+				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), focal(v["margin"]), unknown))
+			}, nil
+		},
+	})
+}

@@ -1,0 +1,84 @@
+package loss
+
+import "github.com/gospml/gospml/torch"
+
+// Unified is the unknown part of GR's framework (Chen et al. 2024, Table 1): v·[ k̂·L₂ + (1-k̂)·L₃ ]. Every loss here is
+// reduce{ L₁ where y = 1, Unified elsewhere } with its own k̂, v and L; Row has the table's rows.
+func Unified(k, v, l2, l3 *torch.Tensor) *torch.Tensor {
+	return v.Mul(k.Mul(l2).Add(k.RsubScalar(1).Mul(l3)))
+}
+
+// Row is one line of the framework's table: functions of the logits, and of p = sg(σ(z)) for k̂ and v. A nil L2 is unused.
+type Row struct {
+	K, V       func(p *torch.Tensor) *torch.Tensor
+	L1, L2, L3 func(z *torch.Tensor) *torch.Tensor
+}
+
+// Loss is the mean over the matrix for labels y in {0, 1}.
+func (r Row) Loss(z, y *torch.Tensor) *torch.Tensor {
+	z = wide(z)
+	p := z.Detach().Sigmoid()
+	l3 := r.L3(z)
+	l2 := l3
+	if r.L2 != nil {
+		l2 = r.L2(z)
+	}
+	return Mean.apply(torch.Where(y.EqScalar(1), r.L1(z), Unified(r.K(p), r.V(p), l2, l3)))
+}
+
+func constant(x float64) func(*torch.Tensor) *torch.Tensor {
+	return func(p *torch.Tensor) *torch.Tensor { return p.FullLike(x) }
+}
+
+// above is a where p > τ, b elsewhere.
+func above(tau, a, b float64) func(*torch.Tensor) *torch.Tensor {
+	return func(p *torch.Tensor) *torch.Tensor {
+		return torch.Where(p.GtScalar(tau), p.FullLike(a), p.FullLike(b))
+	}
+}
+
+func exactPositive(z *torch.Tensor) *torch.Tensor { return positive(z, 0) }
+func exactNegative(z *torch.Tensor) *torch.Tensor { return negative(z, 0) }
+
+// WeightedRow is AN (w = 1), WAN (w = 1/(C-1)) or DW.
+func WeightedRow(w float64) Row {
+	return Row{K: constant(0), V: constant(w), L1: exactPositive, L3: exactNegative}
+}
+
+// ENRow is expected negatives with the ranking replaced by a threshold τ₁ on p.
+func ENRow(tau float64) Row {
+	return Row{K: constant(0), V: above(tau, 0, 1), L1: exactPositive, L3: exactNegative}
+}
+
+// APLRow is EM+APL right after its labels were given, the ranking replaced by a threshold τ₁ on p.
+func APLRow(tau, alpha, beta float64) Row {
+	return Row{
+		K: above(tau, 1, 0), V: above(tau, alpha, beta), L1: exactPositive,
+		L2: func(z *torch.Tensor) *torch.Tensor { return entropy(z, 0).Neg() },
+		L3: func(z *torch.Tensor) *torch.Tensor { return softCrossEntropy(z, z.Detach().Sigmoid(), 0) },
+	}
+}
+
+// HillRow is Hill with plain cross-entropy for positives.
+func HillRow(lam float64) Row {
+	return Row{K: constant(0), V: constant(1), L1: exactPositive, L3: func(z *torch.Tensor) *torch.Tensor { return hillNegative(z, lam) }}
+}
+
+// SPLCRow is SPLC with the margin in both positive branches and Hill negatives.
+func SPLCRow(tau, margin, gamma, lam float64) Row {
+	pos := func(z *torch.Tensor) *torch.Tensor {
+		m := z.SubScalar(margin)
+		return focalPositive(m, m, gamma, 0)
+	}
+	return Row{K: above(tau, 1, 0), V: constant(1), L1: pos, L2: pos, L3: func(z *torch.Tensor) *torch.Tensor { return hillNegative(z, lam) }}
+}
+
+// GRRow is GR at one point of its schedule.
+func GRRow(q1, q2, q3 float64, at Point) Row {
+	return Row{
+		K: at.K, V: at.V,
+		L1: func(z *torch.Tensor) *torch.Tensor { return gce(z, q1) },
+		L2: func(z *torch.Tensor) *torch.Tensor { return gce(z, q2) },
+		L3: func(z *torch.Tensor) *torch.Tensor { return gce(z.Neg(), q3) },
+	}
+}
