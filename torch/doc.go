@@ -5,6 +5,7 @@
 // A *Tensor is a handle on a libtorch tensor. Methods carry PyTorch's names in CamelCase; a trailing underscore marks
 // an in-place operation as in PyTorch (Add_). Dimensions are int and may be negative. Results are new tensors that may
 // share storage with their operand (views), exactly as in PyTorch. Call reaches any registered operator by name.
+// At and SetAt index as Python's brackets do; String prints as Python's repr does.
 //
 // # Ownership
 //
@@ -17,9 +18,11 @@
 //
 // libtorch keeps modes, scopes and its worker threads per OS thread. Scope, NoGrad, Inference and Do therefore lock the
 // goroutine to its thread while they run; goroutines started inside inherit nothing. Operations may be called from any
-// goroutine; at most one per core runs at a time. For long work use Do, for servers a Pool. A tensor may be read by many
-// goroutines at once; writing it (in-place operations, backward into its gradient) while another uses it is a race, as it is in
-// PyTorch. The default random generator serves all goroutines in an order that nobody controls: for repeatable numbers use it from one goroutine.
+// goroutine; at most one per core runs at a time, and one that runs beside others outside Scope, NoGrad, Inference and Do
+// takes one thread instead of NumThreads (the last bits of a sum depend on that number). For long work use Do, for servers a Pool.
+//
+// A tensor may be read by many goroutines at once; writing it (in-place operations, backward into its gradient, Keep, Free)
+// while another uses it is a race, as it is in PyTorch. Backward through graphs that share leaves is safe. The default random generator serves all goroutines in an order that nobody controls: for repeatable numbers use it from one goroutine.
 //
 // # Errors
 //

@@ -80,12 +80,27 @@ func FromBytes(data []byte, dtype DType, shape ...int) *Tensor {
 func (t *Tensor) memory(op string) []byte {
 	d := t.describe(op)
 	if dev := deviceOf(d.Device); dev.Type != DeviceCPU {
-		panic(&Error{Kind: KindRuntime, Op: op, Msg: fmt.Sprintf("the tensor is on %v; move it with To(CPU) first", dev)})
+		panic(&Error{Kind: KindRuntime, Op: op, Msg: fmt.Sprintf("the tensor is on %v; move it with ToDevice(CPU) first", dev)})
 	}
 	if d.Flags&abi.FlagContiguous == 0 {
 		panic(&Error{Kind: KindRuntime, Op: op, Shapes: [][]int{t.Shape()}, Msg: "the tensor is not contiguous; call Contiguous first"})
 	}
-	return abi.Memory(d.Data, int(d.Numel*d.Itemsize))
+	n := d.Numel * d.Itemsize
+	if n > 0 && (d.Data == 0 || d.StorageBytes < n) {
+		panic(&Error{Kind: KindRuntime, Op: op, Shapes: [][]int{t.Shape()}, Msg: "the tensor has no storage of its size"})
+	}
+	return abi.Memory(d.Data, int(n))
+}
+
+// copyOut copies elements to Go. A bool byte of libtorch may be any number but 0 for true, Go's are 0 and 1.
+func copyOut[T Element](dst []T, src []byte) {
+	if b, ok := any(dst).([]bool); ok {
+		for i := range b {
+			b[i] = src[i] != 0
+		}
+		return
+	}
+	copy(rawBytes(dst), src)
 }
 
 // Bytes copies the elements, row-major, little endian.
@@ -105,7 +120,7 @@ func ToSlice[T Element](t *Tensor) []T {
 	}
 	h := c.hosted()
 	out := make([]T, h.Numel())
-	copy(rawBytes(out), h.memory("to_slice"))
+	copyOut(out, h.memory("to_slice"))
 	runtime.KeepAlive(h)
 	h.freeIfNot(c)
 	c.freeIfNot(t)
@@ -118,7 +133,7 @@ func CopyTo[T Element](dst []T, t *Tensor) {
 		panic(&Error{Kind: KindValue, Op: "copy_to", Shapes: [][]int{t.Shape()}, Msg: fmt.Sprintf("%d elements of %v do not fit %d of %v", t.Numel(), t.DType(), len(dst), want)})
 	}
 	h := t.hosted()
-	copy(rawBytes(dst), h.memory("copy_to"))
+	copyOut(dst, h.memory("copy_to"))
 	runtime.KeepAlive(h)
 	h.freeIfNot(t)
 }
@@ -149,12 +164,18 @@ func View[T Element](t *Tensor, f func(data []T)) {
 // hosted returns a contiguous CPU tensor with the same values: t itself where it is one.
 func (t *Tensor) hosted() *Tensor {
 	d := t.describe("to_slice")
-	if deviceOf(d.Device).Type == DeviceCPU && d.Flags&abi.FlagContiguous != 0 {
+	stored := d.Data != 0 || d.Numel == 0
+	if deviceOf(d.Device).Type == DeviceCPU && d.Flags&abi.FlagContiguous != 0 && stored {
 		return t
 	}
 	u := t.Detach()
 	v := u.ToDevice(CPU)
 	c := v.Contiguous()
+	if !stored { // autograd's symbolic zeros, which a copy spells out
+		w := c
+		c = w.Clone()
+		w.Free()
+	}
 	v.Free()
 	u.Free()
 	return c

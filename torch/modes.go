@@ -55,7 +55,8 @@ func Do(f func() error) error {
 	return f()
 }
 
-// SetNumThreads sets how many threads one operation may use, for the process. Call it before the first operation.
+// SetNumThreads sets how many threads one operation may use, for the process but for the workers of pools, which use one.
+// Each OS thread follows at its next operation.
 func SetNumThreads(n int) error {
 	if err := Available(); err != nil {
 		return err

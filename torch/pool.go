@@ -12,6 +12,8 @@ import (
 // ErrPoolClosed is returned by Run after Close.
 var ErrPoolClosed = errors.New("torch: the pool is closed")
 
+var errGoexit = errors.New("torch: the job ended its goroutine with runtime.Goexit")
+
 // Pool is a fixed set of OS threads for inference from many goroutines: each worker runs one job at a time with one
 // intra-op thread, so that n workers use n cores and no more memory than n sets of caches.
 type Pool struct {
@@ -56,28 +58,38 @@ func (p *Pool) work() {
 		case <-p.quit:
 			return
 		case j := <-p.jobs:
-			j.answer <- runJob(j.f)
+			p.run(j)
 		}
 	}
 }
 
-func runJob(f func() error) (a poolAnswer) {
+// run answers a job however it ends.
+func (p *Pool) run(j poolJob) {
+	a := poolAnswer{err: errGoexit}
 	defer func() {
-		switch e := recover().(type) {
-		case nil:
-		case *Error:
-			a.err = e
-		default:
-			a.panic = e
+		if a.err == errGoexit {
+			switch e := recover().(type) {
+			case nil: // runtime.Goexit takes the worker along
+				p.done.Add(1)
+				go p.work()
+			case *Error:
+				a.err = e
+			default:
+				a.panic = e
+			}
 		}
+		j.answer <- a
 	}()
-	a.err = f()
-	return a
+	a.err = j.f()
 }
 
 // Run hands f to a worker and waits for it. A *Error panic of tensor maths comes back as the error; any other panic
 // continues in the caller. When ctx ends before a worker took the job, its error is returned; a job that runs is waited for.
+// A job must not call Run of its own pool: it would wait for a worker while it holds one.
 func (p *Pool) Run(ctx context.Context, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	j := poolJob{f, make(chan poolAnswer, 1)}
 	select {
 	case <-p.quit:

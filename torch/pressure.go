@@ -2,6 +2,7 @@ package torch
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +13,8 @@ import (
 // Go's collector sees handles of a few bytes, not the storage behind them, so on its own it would wait until memory is
 // full. The bytes of new storage outside scopes therefore start it.
 
-// collectAt is how many bytes start a collection, at least; more, where the process holds much.
+// collectAt is how many bytes start a collection, at least. It is a quarter of what C code holds, where that is more, and
+// half of what Go code holds, since that is what a collection has to look through.
 const collectAt = 32 << 20
 
 var (
@@ -57,5 +59,7 @@ func collect() {
 	case <-time.After(time.Second):
 	}
 	drain()
-	freshLimit.Store(max(collectAt, abi.HeapInUse()/4))
+	goHeap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(goHeap)
+	freshLimit.Store(max(collectAt, abi.HeapInUse()/4, int64(goHeap[0].Value.Uint64()/2)))
 }

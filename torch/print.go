@@ -41,6 +41,12 @@ func (t *Tensor) String() string {
 
 func (t *Tensor) print() string {
 	d := t.describe("print")
+	if d.Data == 0 && d.Numel > 0 && deviceOf(d.Device).Type == DeviceCPU {
+		if spelt := t.spelt(); spelt != nil {
+			defer spelt.Free()
+			return spelt.print()
+		}
+	}
 	p := printer{
 		dtype: DType(d.DType),
 		shape: make([]int, d.NDim),
@@ -82,6 +88,16 @@ func (t *Tensor) print() string {
 		suffixes = append(suffixes, "requires_grad=True")
 	}
 	return withSuffixes(printPrefix+body, suffixes)
+}
+
+// spelt is a copy of autograd's symbolic zeros that has elements; nil where a copy has none either, as of a sparse tensor.
+func (t *Tensor) spelt() *Tensor {
+	c := t.Clone()
+	if d := c.describe("print"); d.Data == 0 {
+		c.Free()
+		return nil
+	}
+	return c
 }
 
 // tuple is Python's spelling of a shape.

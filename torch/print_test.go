@@ -75,6 +75,15 @@ func TestString(t *testing.T) {
 	}
 }
 
+// Autograd's symbolic zeros have no storage until they are copied.
+func TestStringOfSymbolicZeros(t *testing.T) {
+	x := torch.Call("aten::_efficientzerotensor", torch.S(2), torch.Float32)[0].(*torch.Tensor)
+	require.Equal(t, "tensor([0., 0.])", x.String())
+	require.Equal(t, []float32{0, 0}, torch.ToSlice[float32](x))
+	require.Equal(t, "tensor([[0.],\n        [0.]])", x.Unsqueeze(1).String())
+	require.Equal(t, []float32{0, 0, 0, 0}, torch.ToSlice[float32](x.Unsqueeze(1).Expand(2, 2)))
+}
+
 func TestStringNeverPanics(t *testing.T) {
 	var none *torch.Tensor
 	require.Equal(t, "tensor(<nil>)", none.String())

@@ -9,22 +9,22 @@ import (
 
 // scopeSlots holds the ids of the scopes that are open: an id lives in the slot of its remainder.
 var (
-	scopeSlots [4096]atomic.Uint32
+	scopeSlots [1 << 16]atomic.Uint32
 	lastScope  atomic.Uint32
 )
 
-func scopeAlive(id uint32) bool { return scopeSlots[id%uint32(len(scopeSlots))].Load() == id }
+func scopeSlot(id uint32) *atomic.Uint32 { return &scopeSlots[id%uint32(len(scopeSlots))] }
 
+func scopeAlive(id uint32) bool { return scopeSlot(id).Load() == id }
+
+// openScope takes the next id whose slot is free. Ids come round after four billion scopes; 0 means no scope.
 func openScope() uint32 {
-	for {
-		id := lastScope.Add(1)
-		if id != 0 && scopeSlots[id%uint32(len(scopeSlots))].CompareAndSwap(0, id) {
+	for range 2 * len(scopeSlots) {
+		if id := lastScope.Add(1); id != 0 && scopeSlot(id).CompareAndSwap(0, id) {
 			return id
 		}
-		if id%uint32(len(scopeSlots)) == 0 {
-			runtime.Gosched() // all slots taken: other scopes must end first
-		}
 	}
+	panic(&Error{Kind: KindInternal, Op: "scope", Msg: "65,536 scopes are open; does a Scope call itself without end?"})
 }
 
 // Arena is an open Scope.
@@ -69,7 +69,7 @@ func Scope(f func(s *Arena)) {
 	id := openScope()
 	abi.ScopeBegin(id)
 	defer func() {
-		scopeSlots[id%uint32(len(scopeSlots))].Store(0)
+		scopeSlot(id).Store(0)
 		abi.ScopeEnd()
 		if tracing {
 			traceScopeEnded(id)

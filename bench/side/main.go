@@ -173,11 +173,8 @@ func first(weights, photo string) error {
 	if err := torch.SetNumThreads(1); err != nil {
 		return err
 	}
-	m, err := backbone.New("mobilenet_v2", 1000)
+	m, _, err := backbone.NewFromFile("mobilenet_v2", weights, 1000)
 	if err != nil {
-		return err
-	}
-	if _, err := backbone.LoadWeights(m, weights); err != nil {
 		return err
 	}
 	nn.SetTraining(m, false)

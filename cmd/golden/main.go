@@ -68,6 +68,9 @@ func newRoot(out, errs io.Writer) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if o.DType == torch.BFloat16 {
+					return errors.New("check compares float64 or float32; for bfloat16 use eval on rounded logits")
+				}
 				return check(out, args, o)
 			},
 		}),

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -43,6 +44,10 @@ picture, with three seeds each, and prints the mean average precision on held-ou
 				return err
 			}
 			start := time.Now()
+			chance, err := chanceLevel(seeds[0])
+			if err != nil {
+				return err
+			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintf(w, "method\ttest mAP %%\tsd\tbest epochs\n")
 			for _, m := range demoMethods {
@@ -68,6 +73,7 @@ picture, with three seeds each, and prints the mean average precision on held-ou
 				}
 				fmt.Fprintf(w, "%s\t%.2f\t%s\t%v\n", m.title, mean, spread, best)
 			}
+			fmt.Fprintf(w, "chance (mean share of positives)\t%.2f\t\t\n", chance)
 			fmt.Fprintf(cmd.OutOrStdout(), "\n12 labels on drawn pictures; test mAP of the epoch with the best validation mAP, mean and sd of %d seed(s)\n\n", len(seeds))
 			if err := w.Flush(); err != nil {
 				return err
@@ -79,4 +85,22 @@ picture, with three seeds each, and prints the mean average precision on held-ou
 	cmd.Flags().BoolVar(&quick, "quick", false, "one seed and two epochs, to see that everything works")
 	cmd.Flags().StringVar(&dir, "run", "", "folder to keep the runs in")
 	return cmd
+}
+
+// chanceLevel is the mAP of random scores on the test pictures of a seed: the mean share of positives over the classes, in percent.
+func chanceLevel(seed uint32) (float64, error) {
+	c, err := train.Config{Data: train.ShapesName, Method: "an", Seed: seed}.Resolve()
+	if err != nil {
+		return 0, err
+	}
+	ds, err := train.Open(c)
+	if err != nil {
+		return 0, err
+	}
+	defer ds.Close()
+	rows, positives := ds.Rows(data.Test), 0
+	for _, y := range ds.Gather(ds.Labels, rows) {
+		positives += int(y)
+	}
+	return 100 * float64(positives) / float64(len(rows)*ds.C()), nil
 }

@@ -40,13 +40,11 @@ func NewAPL(observed *torch.Tensor, dtype torch.DType, c APLConfig) (*APL, error
 		return nil, fmt.Errorf("label: asymmetric pseudo-labelling wants θ in (0, 1] and more epochs than warm-up, got θ %v, %d epochs, warm-up %d", c.Theta, c.Epochs, c.Warmup)
 	}
 	a := &APL{config: c}
-	err := torch.Try(func() {
-		torch.Scope(func(s *torch.Arena) {
-			a.Labels = s.Keep(observed.ToDType(dtype).Clone())
-			for _, u := range torch.ToSlice[int64](a.Labels.EqScalar(0).SumDim([]int{0}, false)) {
-				a.quota = append(a.quota, int(c.Theta*float64(u)/float64(c.Epochs-c.Warmup)))
-			}
-		})
+	err := build(func(s *torch.Arena) {
+		a.Labels = s.Keep(observed.ToDType(dtype).Clone())
+		for _, u := range torch.ToSlice[int64](a.Labels.EqScalar(0).SumDim([]int{0}, false)) {
+			a.quota = append(a.quota, int(c.Theta*float64(u)/float64(c.Epochs-c.Warmup)))
+		}
 	})
 	return a, err
 }

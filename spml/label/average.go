@@ -27,9 +27,7 @@ func NewScoreAverage(observed *torch.Tensor, dtype torch.DType, mu float64) (*Sc
 		return nil, fmt.Errorf("label: μ is %v, want 0 to 1", mu)
 	}
 	a := &ScoreAverage{Mu: mu}
-	err := torch.Try(func() {
-		torch.Scope(func(s *torch.Arena) { a.H = s.Keep(observed.EqScalar(1).ToDType(dtype)) })
-	})
+	err := build(func(s *torch.Arena) { a.H = s.Keep(observed.EqScalar(1).ToDType(dtype)) })
 	return a, err
 }
 

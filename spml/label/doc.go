@@ -16,8 +16,8 @@
 //
 // # Tensors
 //
-// Tables are [N, C], N training images. They are made outside any scope and live with their estimator. Rows are given by dataset
-// index, as []int.
+// Tables are [N, C], N training images; they live with their estimator, whatever scope it was made in. Rows are given by dataset
+// index, as []int. Other results belong to the caller's scope.
 //
 // # Errors, threads
 //

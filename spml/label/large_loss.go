@@ -16,9 +16,7 @@ func NewLargeLoss(observed *torch.Tensor) (*LargeLoss, error) {
 		return nil, err
 	}
 	l := &LargeLoss{}
-	err := torch.Try(func() {
-		torch.Scope(func(s *torch.Arena) { l.Labels = s.Keep(observed.ToDType(torch.Int8).Clone()) })
-	})
+	err := build(func(s *torch.Arena) { l.Labels = s.Keep(observed.ToDType(torch.Int8).Clone()) })
 	return l, err
 }
 

@@ -26,11 +26,9 @@ func NewQueue(k, d int, dtype torch.DType, code bool) (*Queue, error) {
 		return nil, fmt.Errorf("label: a queue of %d pairs with %d values", k, d)
 	}
 	q := &Queue{Code: code}
-	err := torch.Try(func() {
-		torch.Scope(func(s *torch.Arena) {
-			q.Features, q.Labels = torch.Zeros(torch.S(k, 2, d), dtype), torch.Zeros(torch.S(k), torch.Int64)
-			s.Keep(q.Features, q.Labels)
-		})
+	err := build(func(s *torch.Arena) {
+		q.Features, q.Labels = torch.Zeros(torch.S(k, 2, d), dtype), torch.Zeros(torch.S(k), torch.Int64)
+		s.Keep(q.Features, q.Labels)
 	})
 	return q, err
 }
@@ -70,6 +68,32 @@ func (q *Queue) Push(features, labels *torch.Tensor) (*loss.Contrast, error) {
 		c = &loss.Contrast{Features: all.IndexSelect(0, filled), Labels: q.Labels.IndexSelect(0, filled), Current: current.IndexSelect(0, filled)}
 	})
 	return c, err
+}
+
+// ValidPairs gathers the embeddings of two views weak, strong [B, C, D] where hard labels or observed ones [B, C] are positive: [M, 2, D] and
+// class ids [M] from 1. With code, a single pair is taken twice: a squeeze in the released code does that.
+func ValidPairs(hard, observed, weak, strong *torch.Tensor, code bool) (features, labels *torch.Tensor, err error) {
+	if err := matrix("hard labels", hard); err != nil {
+		return nil, nil, err
+	}
+	if err := same("observed labels", observed, hard); err != nil {
+		return nil, nil, err
+	}
+	if weak == nil || weak.Dim() != 3 || weak.Size(0) != hard.Size(0) || weak.Size(1) != hard.Size(1) {
+		return nil, nil, fmt.Errorf("label: embeddings want shape [%d, %d, D]", hard.Size(0), hard.Size(1))
+	}
+	if err := same("embeddings of the strong view", strong, weak); err != nil {
+		return nil, nil, err
+	}
+	err = torch.Try(func() {
+		at := hard.EqScalar(1).LogicalOr(observed.EqScalar(1)).Flatten(0, -1).Nonzero().Flatten(0, -1)
+		if code && at.Size(0) == 1 {
+			at = at.Repeat(2)
+		}
+		features = torch.Stack([]*torch.Tensor{weak.Flatten(0, 1).IndexSelect(0, at), strong.Flatten(0, 1).IndexSelect(0, at)}, 1)
+		labels = at.Remainder(torch.Scalar(int64(hard.Size(1)))).AddScalar(1)
+	})
+	return features, labels, err
 }
 
 // State holds the slots and the pointer.

@@ -27,13 +27,11 @@ func NewRole(observed *torch.Tensor, dtype torch.DType, g *torch.Generator) (*Ro
 		return nil, err
 	}
 	r := &Role{}
-	err := torch.Try(func() {
-		torch.Scope(func(s *torch.Arena) {
-			u := torch.Empty(observed.Shape(), dtype).Uniform_(-roleUnknown, roleUnknown, g)
-			u.MaskedFill_(observed.EqScalar(1), roleObserved)
-			u.MaskedFill_(observed.EqScalar(-1), -roleObserved)
-			r.U = s.Keep(u).SetRequiresGrad(true)
-		})
+	err := build(func(s *torch.Arena) {
+		u := torch.Empty(observed.Shape(), dtype).Uniform_(-roleUnknown, roleUnknown, g)
+		u.MaskedFill_(observed.EqScalar(1), roleObserved)
+		u.MaskedFill_(observed.EqScalar(-1), -roleObserved)
+		r.U = s.Keep(u).SetRequiresGrad(true)
 	})
 	return r, err
 }

@@ -2,6 +2,7 @@ package label
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/gospml/gospml/torch"
@@ -46,19 +47,22 @@ func (s State) number(name string) (float64, error) {
 	return v, nil
 }
 
-// own makes a copy of t that no scope ends.
-func own(t *torch.Tensor) (kept *torch.Tensor, err error) {
-	err = torch.Try(func() {
-		torch.NoGrad(func() { torch.Scope(func(s *torch.Arena) { kept = s.Keep(t.Detach().Clone()) }) })
-	})
-	return kept, err
+// build runs f where the caller's scopes and modes do not reach, so that what it keeps lives with the estimator.
+func build(f func(s *torch.Arena)) (err error) {
+	done := make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		defer close(done)
+		err = torch.Try(func() { torch.Scope(f) })
+	}()
+	<-done
+	return err
 }
 
-// fill replaces the values of t by what f computes from it.
-func fill(t *torch.Tensor, f func() *torch.Tensor) error {
-	return torch.Try(func() {
-		torch.NoGrad(func() { torch.Scope(func(*torch.Arena) { t.Copy_(f()) }) })
-	})
+// own makes a copy of t that no scope ends.
+func own(t *torch.Tensor) (kept *torch.Tensor, err error) {
+	err = build(func(s *torch.Arena) { kept = s.Keep(t.Detach().Clone()) })
+	return kept, err
 }
 
 // index turns dataset rows into an index tensor after checking them against a table's length.

@@ -94,7 +94,7 @@ func (b *Batch) check(needs Needs) error {
 		if b.Maps.Dim() != 4 {
 			return fmt.Errorf("loss: score maps have shape %v, want [batch, classes, height, width]", b.Maps.Shape())
 		}
-		b.Logits = b.Maps.MeanDim([]int{2, 3}, false)
+		b.Logits = wide(b.Maps).MeanDim([]int{2, 3}, false)
 	}
 	if b.Logits == nil {
 		return fmt.Errorf("loss: no logits")

@@ -24,3 +24,5 @@
 // is an Entry given to Register, from any module. Its Func gets a checked batch and returns a number; panics of tensor
 // maths come back as errors.
 package loss
+
+//go:generate go run ./internal/methods ../../docs

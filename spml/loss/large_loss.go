@@ -56,9 +56,12 @@ func init() {
 					}
 					pos, neg := positive(z, o.LogEps), negative(z, o.LogEps)
 					l := torch.Where(y.EqScalar(1), pos, neg)
-					// Selection by l of the constants.
-					zc := b.constants()
-					modified, flipped := b.selectLarge(torch.Where(y.EqScalar(1), positive(zc, o.LogEps), negative(zc, o.LogEps)), y, k, semantics)
+					by := l.Detach()
+					if b.Frozen != nil {
+						zc := b.constants()
+						by = torch.Where(y.EqScalar(1), positive(zc, o.LogEps), negative(zc, o.LogEps))
+					}
+					modified, flipped := b.selectLarge(by, y, k, semantics)
 					if k > 0 {
 						b.report("corrections", flipped)
 					}

@@ -19,10 +19,11 @@ type Schedule struct {
 
 // At is the point of an epoch counted from 1. The released code moves w and b by (e-n₀-1)/(T-n₀), which never reaches
 // their last value, and μ and σ by (e-n₀)/(T-n₀), which never takes their first; the paper moves all by t/T, t = 0 … T.
+// After epoch T nothing moves.
 func (s Schedule) At(epoch int) Point {
 	t := float64(s.Epochs - s.Frozen)
-	late := float64(max(epoch-s.Frozen, 0)) / t
-	early := float64(max(epoch-s.Frozen-1, 0)) / t
+	late := min(float64(max(epoch-s.Frozen, 0))/t, 1)
+	early := min(float64(max(epoch-s.Frozen-1, 0))/t, 1)
 	if s.Paper {
 		early = late
 	}

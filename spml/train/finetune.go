@@ -52,13 +52,14 @@ func newFineTune(s *session) (*fineTune, error) {
 	return f, nil
 }
 
-// foldedBatchNorm says whether every batch normalisation of the model has the statistics of an identity.
+// foldedBatchNorm says whether every batch normalisation of the model has the statistics of an identity: mean 0 and
+// variance 1, or 1 - eps, as converters write it.
 func foldedBatchNorm(m any) bool {
 	folded, found := true, false
 	for _, layer := range nn.Modules(m) {
 		if bn, ok := layer.(*nn.BatchNorm2d); ok {
 			found = true
-			folded = folded && bn.RunningMean.CountNonzero().ItemInt() == 0 && bn.RunningVar.SubScalar(1).CountNonzero().ItemInt() == 0
+			folded = folded && bn.RunningMean.CountNonzero().ItemInt() == 0 && bn.RunningVar.SubScalar(1).Abs().Max().Item() < 1e-4
 		}
 	}
 	return found && folded

@@ -28,19 +28,18 @@ type network struct {
 
 func newNetwork(s *session) (*network, error) {
 	n := &network{session: s, size: s.c.ImageSize}
+	var err error
 	if s.c.Weights == "" {
 		torch.ManualSeed(int64(s.c.Seed))
-	}
-	var err error
-	if n.model, err = backbone.New(s.c.Backbone, s.ds.C()); err != nil {
-		return nil, err
-	}
-	if s.c.Weights != "" {
-		note, err := backbone.LoadWeights(n.model, s.c.Weights)
-		if err != nil {
-			return nil, err
+		n.model, err = backbone.New(s.c.Backbone, s.ds.C())
+	} else {
+		var loaded *backbone.Loaded
+		if n.model, loaded, err = backbone.NewFromFile(s.c.Backbone, s.c.Weights, s.ds.C()); err == nil {
+			s.ev.note(fmt.Sprintf("%s: %v", s.c.Weights, loaded))
 		}
-		s.ev.note(note)
+	}
+	if err != nil {
+		return nil, err
 	}
 	n.loader, err = data.NewLoader(s.ds, data.LoaderOptions{Width: n.size, Height: n.size, CacheBytes: int64(s.c.CacheMB) << 20, Log: s.ev.logger()})
 	return n, err

@@ -10,8 +10,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/npy"
 )
 
@@ -122,4 +125,34 @@ func TestHeadDraws(t *testing.T) {
 	require.InDeltaSlice(t, []float64{0.00346332, 0.02584715, 0.00970802}, w[:3], 5e-9)
 	require.InDeltaSlice(t, []float64{-0.00072221, -0.02478273}, b[:2], 5e-9)
 	require.Equal(t, []int{867, 182, 472, 247, 287, 461}, g.Permutation(1000)[:6])
+}
+
+// TestFoldedBatchNormIsFrozen: the converted MobileNetV2 has its statistics folded in, so fine-tuning must not use live ones.
+func TestFoldedBatchNormIsFrozen(t *testing.T) {
+	c, err := Config{
+		Data: testroot.Shared(t, "data", "miml"), Weights: testroot.Shared(t, "data", "weights", "mobilenet_v2.safetensors"), Method: "an", Seed: 1200,
+	}.Resolve()
+	require.NoError(t, err)
+	ds, err := Open(c)
+	require.NoError(t, err)
+	defer ds.Close()
+	require.NoError(t, guard(func() error {
+		var notes []string
+		f, err := newFineTune(&session{c: c, ds: ds, random: random.New(1200), train: ds.Rows(data.Train), ev: Events{Note: func(s string) { notes = append(notes, s) }}})
+		require.NoError(t, err)
+		defer f.close()
+		require.Len(t, notes, 2)
+		require.Contains(t, notes[1], "stays in evaluation mode")
+		fresh, err := backbone.New("mobilenet_v2", 5)
+		require.NoError(t, err)
+		require.True(t, foldedBatchNorm(f.model))
+		live := fresh.(*backbone.MobileNetV2)
+		for _, l := range nn.Modules(live) {
+			if bn, ok := l.(*nn.BatchNorm2d); ok {
+				bn.RunningVar.MulScalar_(0.5)
+			}
+		}
+		require.False(t, foldedBatchNorm(live))
+		return nil
+	}))
 }

@@ -53,14 +53,9 @@ func Load(dir string, opt TaggerOptions) (*Tagger, error) {
 	t := &Tagger{Config: mc}
 	var bad error
 	if err := torch.Try(func() {
-		if t.model, bad = backbone.New(mc.Architecture, mc.NumClasses); bad != nil {
+		if t.model, _, bad = backbone.NewFromFile(mc.Architecture, filepath.Join(dir, modelWeights), mc.NumClasses); bad != nil {
 			return
 		}
-		var sd nn.StateDict
-		if sd, _, bad = nn.LoadSafetensors(filepath.Join(dir, modelWeights)); bad != nil {
-			return
-		}
-		_, bad = nn.LoadStateDict(t.model, sd, true)
 		nn.SetTraining(t.model, false)
 		nn.RequiresGrad(t.model, false)
 	}); err != nil {

@@ -41,7 +41,7 @@ func FindTorch() (*Torch, error) {
 func torchFromEnv() (*Torch, error) {
 	d := os.Getenv("LIBTORCH")
 	if !hasTorch(d) {
-		return nil, fmt.Errorf("%w: LIBTORCH=%s has no lib/libtorch_cpu.so", ErrNotFound, d)
+		return nil, fmt.Errorf("%w: LIBTORCH=%s has no lib/libtorch_cpu.so; unset LIBTORCH and run `%s`", ErrNotFound, d, SetupCommand)
 	}
 	d, err := filepath.Abs(d)
 	return &Torch{Dir: d, Source: "LIBTORCH"}, err

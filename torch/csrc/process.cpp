@@ -69,9 +69,11 @@ namespace {
 std::atomic<int> process_team{0}; // 0 = libtorch's own choice
 
 void apply_team(Thread& t, int n) {
-  // Runs libtorch's lazy set-up of this thread, which would otherwise undo the next lines; its first answer is its own choice.
+  // libtorch sets a thread's number at its first parallel loop: once for itself and once for every library that inlines
+  // at::parallel_for. Here it happens for libtorch, whose first answer is its own choice, and for this library.
   static const int own_choice = at::get_num_threads();
   at::get_num_threads();
+  at::internal::lazy_init_num_threads();
   omp_set_num_threads(n ? n : own_choice);
   if (MKL_Set_Num_Threads_Local) MKL_Set_Num_Threads_Local(n); // 0 = the global number
   t.team = n;
@@ -87,7 +89,8 @@ void set_team(Thread& t, uint32_t flags) {
     want = t.fixed_team;
   else if ((flags & GS_CONTENDED) && !t.steady && !t.depth)
     want = 1;
-  if (want != t.team) apply_team(t, want);
+  // The second half: another library's first parallel loop on this thread undid it.
+  if (want != t.team || (want && omp_get_max_threads() != want)) apply_team(t, want);
 }
 
 gs_result set_num_threads(int n) {

@@ -158,7 +158,7 @@ func (p *literal) boolean() (bool, error) {
 			return value, nil
 		}
 	}
-	return false, fmt.Errorf("True or False is expected at %q", cut(p.text[p.pos:]))
+	return false, fmt.Errorf("expected True or False at %q", cut(p.text[p.pos:]))
 }
 
 // tuple reads (), (3,), (3, 2), (3, 2,).

@@ -92,7 +92,7 @@ func TestAbuse(t *testing.T) {
 		"text behind":                  {with("}\n", "} + {}\n"), "behind the closing }"},
 		"NUL behind":                   {with("}\n", "}\x00"), "behind the closing }"},
 		"no dict":                      {file("[]", 8), "'{' is expected"},
-		"order is a number":            {with("False", "0"), "True or False is expected"},
+		"order is a number":            {with("False", "0"), "expected True or False"},
 		"escape in descr":              {with("'<f4'", `'\x3cf4'`), "without escapes"},
 		"quotes do not match":          {with("'<f4'", `'<f4"`), "',' is expected"},
 		"string does not end":          {file("{'descr", 8), "is expected"},

@@ -27,7 +27,6 @@ func TestBatchesAreUniform(t *testing.T) {
 				n = append(n, len(b.params))
 				for i, p := range b.params {
 					require.Equal(t, b.dtype, p.DType())
-					require.Equal(t, b.dtype, b.grads[i].DType())
 					require.Equal(t, b.dtype, b.state[0][i].DType())
 				}
 			}

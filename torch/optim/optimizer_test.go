@@ -112,6 +112,7 @@ func TestMissingGradients(t *testing.T) {
 		squareStep(o, a)
 		squareStep(o, a)
 		require.Equal(t, []float32{3}, torch.ToSlice[float32](b))
+		require.NotEqual(t, []float32{1, 2}, torch.ToSlice[float32](a))
 		squareStep(o, a, b)
 		late := torch.ToSlice[float32](b)
 

@@ -176,7 +176,7 @@ type counter struct {
 
 func (c *counter) Write(p []byte) (int, error) {
 	if int64(len(p)) > c.left {
-		return 0, fmt.Errorf("Stream writes more than the tensor's size (%d bytes too many)", int64(len(p))-c.left)
+		return 0, fmt.Errorf("the stream writes more than the tensor's size (%d bytes too many)", int64(len(p))-c.left)
 	}
 	n, err := c.w.Write(p)
 	c.left -= int64(n)

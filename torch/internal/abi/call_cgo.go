@@ -348,8 +348,3 @@ func torchABI(lib unsafe.Pointer) uint64 { return uint64(C.gs_torch_abi(lib)) }
 func bind(lib unsafe.Pointer, abi uint32) int { return int(C.gs_bind(lib, C.uint32_t(abi))) }
 
 func compiledFor() string { return C.GoString(C.gs_compiled()) }
-
-// layout returns the C sizes that the Go structs must have.
-func layout() [3]uintptr {
-	return [3]uintptr{C.sizeof_gs_frame, C.sizeof_gs_result, C.sizeof_gs_desc}
-}

@@ -3,8 +3,8 @@
 package abi
 
 import (
-	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,6 +24,7 @@ var load = sync.OnceValue(func() error {
 		return &LoadError{trim(err)}
 	}
 	var core string
+	defer limitSpinning()()
 	for _, p := range t.Preload() {
 		lib, msg := open(p)
 		if lib == nil {
@@ -35,7 +36,7 @@ var load = sync.OnceValue(func() error {
 		core = p
 		// Before our library: a foreign libtorch would end in undefined symbols.
 		if v := torchVersion(torchABI(lib)); v != native.TorchVersion {
-			return &LoadError{fmt.Sprintf("%s is libtorch %s, this module needs %s; unset LIBTORCH or run `%s`", p, v, native.TorchVersion, native.SetupCommand)}
+			return &LoadError{fmt.Sprintf("%s is libtorch %s, this module needs %s; %srun `%s`", p, v, native.TorchVersion, unset(t), native.SetupCommand)}
 		}
 	}
 	if core == "" {
@@ -65,6 +66,18 @@ var load = sync.OnceValue(func() error {
 // Load opens libtorch and our library once and returns the same error ever after.
 func Load() error { return load() }
 
+// limitSpinning sets how long a waiting OpenMP thread spins before it sleeps, unless the environment says so itself; libgomp
+// reads it while it is opened. Its own default (300,000 rounds, milliseconds) makes training four times slower as soon as anything else
+// runs on the cores. The returned function takes the setting out of the environment again.
+func limitSpinning() (restore func()) {
+	const name, rounds = "GOMP_SPINCOUNT", "10000"
+	if os.Getenv(name) != "" || os.Getenv("OMP_WAIT_POLICY") != "" {
+		return func() {}
+	}
+	os.Setenv(name, rounds)
+	return func() { os.Unsetenv(name) }
+}
+
 // torchVersion decodes aoti_torch_abi_version: one byte each for major, minor, patch from the top.
 func torchVersion(v uint64) string {
 	if v == 0 {
@@ -73,6 +86,15 @@ func torchVersion(v uint64) string {
 	return fmt.Sprintf("%d.%d.%d", v>>56, v>>48&0xff, v>>40&0xff)
 }
 
+// unset is the first half of what mends a libtorch that the environment names.
+func unset(t *native.Torch) string {
+	if t.Source == "LIBTORCH" {
+		return "unset LIBTORCH and "
+	}
+	return ""
+}
+
+// trim takes the sentinel's words off an error of package native.
 func trim(err error) string {
-	return strings.TrimPrefix(err.Error(), errors.Unwrap(err).Error()+": ")
+	return strings.TrimPrefix(err.Error(), native.ErrNotFound.Error()+": ")
 }

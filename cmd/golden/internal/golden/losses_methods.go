@@ -314,27 +314,6 @@ func reduction(c *lossCase) error {
 	return nil
 }
 
-// unified computes the rows of GR's table with the file's parameters, which stand in the rows' names.
-func unified(c *lossCase) error {
-	y := c.labels("obs")
-	classes := y.Size(1)
-	for name, row := range map[string]loss.Row{
-		"AN":                                   loss.WeightedRow(1),
-		"WAN":                                  loss.WeightedRow(1 / float64(max(classes-1, 1))),
-		"EN(tau1=0.35)":                        loss.ENRow(0.35),
-		"EM+APL(tau1=0.35,alpha=0.1,beta=0.9)": loss.APLRow(0.35, 0.1, 0.9),
-		"Hill":                                 loss.HillRow(1.5),
-		"SPLC(tau1=0.6)":                       loss.SPLCRow(0.6, 1, 2, 1.5),
-		"GR(q1=q2=0.01,q3=1,mid)":              loss.GRRow(0.01, 0.01, 1, loss.Point{W: 5, B: -5, Mu: 0.65, Sigma: 1.25}),
-	} {
-		z := c.inputs.get("logits").tensor(c.o.DType).SetRequiresGrad(true)
-		v := row.Loss(z, y)
-		v.Backward()
-		c.out[name] = map[string]any{"loss": v, "grad_logits": z.Grad()}
-	}
-	return nil
-}
-
 func contrast(c *lossCase) error {
 	tau := c.hyper.get("temperature").number()
 	float := func(t *torch.Tensor) *torch.Tensor {

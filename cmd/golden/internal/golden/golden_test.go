@@ -1,0 +1,168 @@
+package golden
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/torch"
+)
+
+func check(t *testing.T, path string, dtype torch.DType) *Report {
+	t.Helper()
+	f, err := Open(path)
+	require.NoError(t, err)
+	var r Report
+	require.NoError(t, f.Kind.Check(f, Options{DType: dtype}, &r))
+	return &r
+}
+
+func TestLosses(t *testing.T) {
+	for _, d := range []torch.DType{torch.Float64, torch.Float32} {
+		r := check(t, testroot.Testdata("loss", "golden_losses.json"), d)
+		require.True(t, r.OK(), "%v: %v", d, append(r.Failures, r.Unknown...))
+		n := 0
+		for _, p := range r.Passed {
+			n += p
+		}
+		require.Equal(t, 433, n)
+	}
+}
+
+func TestTrajectories(t *testing.T) {
+	files, err := filepath.Glob(testroot.Testdata("loss", "trajectories", "*.json"))
+	require.NoError(t, err)
+	require.Len(t, files, 15)
+	for _, f := range files {
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			r := check(t, f, torch.Float64)
+			require.True(t, r.OK(), "%v", append(r.Failures, r.Unknown...))
+			require.Equal(t, 1, r.Passed["float64.loss_per_step"])
+			require.Equal(t, 1, r.Passed["float64.epochs"])
+			require.Equal(t, 1, r.Passed["float32.final_params"])
+		})
+	}
+}
+
+func TestPseudoLabels(t *testing.T) {
+	r := check(t, testroot.Testdata("loss", "golden_pseudo.json"), torch.Float64)
+	require.Empty(t, r.Failures)
+	require.Equal(t, []string{"gcn"}, r.Unknown, "the label graph is not computed here")
+	require.Equal(t, map[string]int{"apl": 2, "damp": 4, "schedule": 2, "vlpl": 3}, r.Passed)
+}
+
+// write puts an object into a file of its own.
+func write(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "file.json")
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	return path
+}
+
+func read(t *testing.T, path string) map[string]any {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var top map[string]any
+	require.NoError(t, json.Unmarshal(b, &top))
+	return top
+}
+
+// A wrong number, a missing expectation, an unknown method and an unknown section are all seen.
+func TestCheckFails(t *testing.T) {
+	top := read(t, testroot.Testdata("loss", "golden_losses.json"))
+	cases := top["cases"].([]any)[:6]
+	at := func(i int) map[string]any { return cases[i].(map[string]any) }
+	at(0)["expected"].(map[string]any)["loss"] = at(0)["expected"].(map[string]any)["loss"].(float64) + 1e-8
+	delete(at(1), "expected")
+	at(2)["method"] = "magic"
+	at(3)["inputs"].(map[string]any)["obs"] = []any{[]any{1., 2.}, []any{1.}}
+	at(4)["expected"].(map[string]any)["extra"] = 1.
+	top["cases"], top["more"] = cases, []any{}
+	r := check(t, write(t, top), torch.Float64)
+	require.False(t, r.OK())
+	require.Equal(t, []string{"more", "magic"}, r.Unknown)
+	require.Len(t, r.Failures, 4)
+	require.Contains(t, r.Failures[0], "difference 1e-08")
+	require.Contains(t, r.Failures[1], "nothing is expected")
+	require.Contains(t, r.Failures[2], "unequal length")
+	require.Contains(t, r.Failures[3], "extra: not computed")
+	require.Equal(t, 1, r.Passed["an"]+r.Passed["bce_full"])
+	var out strings.Builder
+	r.Print(&out)
+	require.Contains(t, out.String(), "unknown section")
+}
+
+func TestTrajectoryFails(t *testing.T) {
+	from := testroot.Testdata("loss", "trajectories")
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
+	path := filepath.Join(dir, "EM.json")
+	top := read(t, path)
+	steps := top["float64"].(map[string]any)["loss_per_step"].([]any)
+	steps[len(steps)-1] = steps[len(steps)-1].(float64) + 1e-8
+	b, err := json.Marshal(top)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, b, 0o600))
+	r := check(t, path, torch.Float64)
+	require.Len(t, r.Failures, 1)
+	require.Contains(t, r.Failures[0], "loss_per_step")
+}
+
+// Without expected values, eval gives every output that the expectations name.
+func TestEvalWithoutExpectations(t *testing.T) {
+	top := read(t, testroot.Testdata("loss", "golden_losses.json"))
+	want := map[string]any{}
+	for _, c := range top["cases"].([]any) {
+		m := c.(map[string]any)
+		want[m["id"].(string)] = m["expected"]
+		delete(m, "expected")
+	}
+	f, err := Open(write(t, top))
+	require.NoError(t, err)
+	n := 0
+	require.NoError(t, f.Kind.Eval(f, Options{DType: torch.Float64}, func(id string, outputs any) error {
+		n++
+		_, err := json.Marshal(outputs)
+		require.NoError(t, err)
+		require.ElementsMatch(t, keys(want[id].(map[string]any)), keys(outputs.(map[string]any)), id)
+		return nil
+	}))
+	require.Equal(t, 433, n)
+
+	from := testroot.Testdata("loss", "trajectories")
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
+	top = read(t, filepath.Join(dir, "ROLE.json"))
+	block := top["float64"].(map[string]any)
+	delete(top, "float64")
+	delete(top, "float32")
+	b, err := json.Marshal(top)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ROLE.json"), b, 0o600))
+	f, err = Open(filepath.Join(dir, "ROLE.json"))
+	require.NoError(t, err)
+	got, err := Trace(f, Options{DType: torch.Float32})
+	require.NoError(t, err)
+	require.Equal(t, keys(block), keys(got))
+}
+
+func TestBFloat16(t *testing.T) {
+	f, err := Open(testroot.Testdata("loss", "golden_losses.json"))
+	require.NoError(t, err)
+	require.NoError(t, f.Kind.Eval(f, Options{DType: torch.BFloat16}, func(string, any) error { return nil }))
+}
+
+func TestOpen(t *testing.T) {
+	_, err := Open(write(t, map[string]any{"tokenizer": 1, "about": 2}))
+	require.ErrorContains(t, err, "its sections are about, tokenizer")
+	_, err = Open(filepath.Join(t.TempDir(), "none.json"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

@@ -1,0 +1,169 @@
+package label
+
+import (
+	"fmt"
+
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+)
+
+// SMILE is the label enhancement of tabular data: an encoder over a graph of feature neighbours gives soft labels D = σ(v/T) for all N
+// rows, a decoder reconstructs features, labels and adjacency from them. Each batch takes two steps: the classifier's on
+// loss "smile-classifier" with Enhanced labels, then the encoder's on loss "smile-encoder" with Reconstruct.
+//
+// The graph joins each row to its k nearest others, directed, without loops. A graph convolution is W₁·x_i + W₂·Σ_j x_j + b over the neighbours j.
+//
+// Source: Xu et al. 2022 (SMILE), released code, which holds the graph as a dense N×N matrix; here it is N×k.
+type SMILE struct {
+	Conv1, Conv2 *GraphConv
+	Head         *nn.Linear // of the encoder
+	Hidden       *MLP       // of features and labels
+	Decoder      *MLP       // of labels and hidden values, to features
+
+	x           *torch.Tensor // [N, F]
+	neighbours  *torch.Tensor // [N, k]
+	adjacent    map[[2]int]bool
+	temperature float64
+}
+
+// GraphConv is one graph convolution.
+type GraphConv struct{ Root, Neighbour *nn.Linear }
+
+// Forward maps x [N, F] over neighbours [N, k].
+func (g *GraphConv) Forward(x, neighbours *torch.Tensor) *torch.Tensor {
+	n, k := neighbours.Size(0), neighbours.Size(1)
+	sum := x.IndexSelect(0, neighbours.Flatten(0, -1)).Reshape(n, k, x.Size(1)).SumDim([]int{1}, false)
+	return g.Root.Forward(x).Add(g.Neighbour.Forward(sum))
+}
+
+// MLP is two linear layers with a ReLU between.
+type MLP struct{ In, Out *nn.Linear }
+
+// Forward maps [*, in] to [*, out].
+func (m *MLP) Forward(x *torch.Tensor) *torch.Tensor { return m.Out.Forward(m.In.Forward(x).Relu()) }
+
+// NewSMILE makes graph and networks for features x [N, F], float32, and a number of classes. k is 3 and T is 1 in the code.
+func NewSMILE(x *torch.Tensor, classes, k int, temperature float64) (*SMILE, error) {
+	if err := matrix("features", x); err != nil {
+		return nil, err
+	}
+	n, f := x.Size(0), x.Size(1)
+	if classes < 1 || k < 1 || k >= n || !(temperature > 0) {
+		return nil, fmt.Errorf("label: SMILE with %d classes, %d neighbours of %d rows, T %v", classes, k, n, temperature)
+	}
+	s := &SMILE{temperature: temperature, adjacent: map[[2]int]bool{}}
+	err := build(func(a *torch.Arena) {
+		s.x = a.Keep(x.Detach().Clone())
+		s.neighbours = a.Keep(nearest(s.x, k))
+		for i, j := range torch.ToSlice[int64](s.neighbours) {
+			s.adjacent[[2]int{i / k, int(j)}] = true
+		}
+		d := nn.DType(x.DType())
+		conv := func(in, out int) *GraphConv {
+			return &GraphConv{nn.NewLinear(in, out, d), nn.NewLinear(in, out, nn.Bias(false), d)}
+		}
+		mlp := func(in, mid, out int) *MLP { return &MLP{nn.NewLinear(in, mid, d), nn.NewLinear(mid, out, d)} }
+		s.Conv1, s.Conv2, s.Head = conv(f, classes), conv(classes, classes), nn.NewLinear(classes, classes, d)
+		s.Hidden, s.Decoder = mlp(f+classes, classes, classes), mlp(2*classes, f, f)
+		a.Keep(s.Parameters()...)
+	})
+	return s, err
+}
+
+// nearest gives the k nearest other rows of each row, a block of rows at a time.
+func nearest(x *torch.Tensor, k int) *torch.Tensor {
+	const block = 1024
+	n := x.Size(0)
+	var all *torch.Tensor
+	torch.NoGrad(func() {
+		torch.Scope(func(a *torch.Arena) {
+			var parts []*torch.Tensor
+			for at := 0; at < n; at += block {
+				end := min(at+block, n)
+				torch.Scope(func(b *torch.Arena) {
+					d := torch.Cdist(x.Slice(0, at, end, 1), x, 2)
+					self := torch.Arange(int64(at), int64(end), int64(1), torch.Int64).Unsqueeze(1)
+					_, near := d.ScatterValue(1, self, 3e38).Topk(k, 1, false, true)
+					parts = append(parts, b.Keep(near))
+				})
+			}
+			all = a.Keep(torch.Cat(parts, 0))
+		})
+	})
+	return all
+}
+
+// Parameters are those of all networks.
+func (s *SMILE) Parameters() []*torch.Tensor { return nn.Parameters(s) }
+
+// Encode gives the encoder's logits v [N, C] of all rows.
+func (s *SMILE) Encode() (v *torch.Tensor, err error) {
+	err = torch.Try(func() {
+		h := s.Conv1.Forward(s.x, s.neighbours).Relu()
+		v = s.Head.Forward(s.Conv2.Forward(h, s.neighbours))
+	})
+	return v, err
+}
+
+// Enhanced are the soft labels D = σ(v/T) of some rows' logits.
+func (s *SMILE) Enhanced(v *torch.Tensor) (d *torch.Tensor, err error) {
+	err = torch.Try(func() { d = v.DivScalar(s.temperature).Sigmoid() })
+	return d, err
+}
+
+// Reconstruct decodes the rows with encoder logits v [len(rows), C]: ŷ is drawn from Beta(D+1e-5, 1-D+1e-5), whose gradient is the
+// implicit one; x̂ from D and the hidden values; Â = ŷ·ŷᵀ.
+func (s *SMILE) Reconstruct(rows []int, v *torch.Tensor) (r *loss.Reconstruction, err error) {
+	ids, err := index(rows, s.x.Size(0))
+	if err != nil {
+		return nil, err
+	}
+	adjacent := make([]float64, len(rows)*len(rows))
+	for i, a := range rows {
+		for j, b := range rows {
+			if s.adjacent[[2]int{a, b}] {
+				adjacent[i*len(rows)+j] = 1
+			}
+		}
+	}
+	err = torch.Try(func() {
+		d := v.DivScalar(s.temperature).Sigmoid()
+		x := s.x.IndexSelect(0, ids)
+		hidden := s.Hidden.Forward(torch.Cat([]*torch.Tensor{x, d}, 1))
+		y := sampleBeta(d.AddScalar(1e-5), d.RsubScalar(1).AddScalar(1e-5))
+		r = &loss.Reconstruction{
+			X: x, XRec: s.Decoder.Forward(torch.Cat([]*torch.Tensor{d, hidden}, 1)), YRec: y,
+			A: torch.FromSlice(adjacent, len(rows), len(rows)).ToDType(x.DType()), ARec: y.Matmul(y.T()),
+		}
+	})
+	return r, err
+}
+
+// sampleBeta draws from Beta(a, b) elementwise with the default generator. The draw is the first component of a Dirichlet, its derivatives by a
+// and b those of torch.distributions (Figurnov et al. 2018).
+func sampleBeta(a, b *torch.Tensor) *torch.Tensor {
+	var draw, da, db *torch.Tensor
+	torch.NoGrad(func() {
+		c := torch.Stack([]*torch.Tensor{a, b}, -1)
+		x := torch.Call("aten::_sample_dirichlet", c, (*torch.Generator)(nil))[0].(*torch.Tensor)
+		g := dirichletGrad(x, c)
+		draw = x.Select(-1, 0)
+		da, db = g.Select(-1, 0).Mul(draw.RsubScalar(1)), g.Select(-1, 1).Mul(draw.Neg())
+	})
+	return draw.Add(da.Mul(a.Sub(a.Detach()))).Add(db.Mul(b.Sub(b.Detach())))
+}
+
+func dirichletGrad(x, c *torch.Tensor) *torch.Tensor {
+	total := c.SumDim([]int{-1}, true).ExpandAs(c).Contiguous()
+	return torch.Call("aten::_dirichlet_grad", x, c, total)[0].(*torch.Tensor)
+}
+
+// State holds the parameters by name; the graph is made of the features again.
+func (s *SMILE) State() State { return State{Tensors: nn.StateDictOf(s)} }
+
+// LoadState restores them.
+func (s *SMILE) LoadState(st State) error {
+	_, err := nn.LoadStateDict(s, nn.StateDict(st.Tensors), true)
+	return err
+}

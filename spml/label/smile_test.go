@@ -1,0 +1,86 @@
+package label
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/optim"
+)
+
+func TestNearest(t *testing.T) {
+	x := mat(4, 1, 0, 1, 3, 10)
+	require.Equal(t, []float64{1, 2, 0, 2, 1, 0, 2, 1}, flat(nearest(x, 2)))
+}
+
+// The draw's derivatives: the mean of a Beta is a/(a+b), so the mean derivative over many draws is that of the mean.
+func TestSampleBeta(t *testing.T) {
+	torch.ManualSeed(1)
+	const n = 100000
+	for _, c := range [][2]float64{{0.7, 0.3}, {2, 3}, {5, 0.5}} {
+		a := torch.Full(torch.S(n), c[0], torch.Float64).SetRequiresGrad(true)
+		b := torch.Full(torch.S(n), c[1], torch.Float64).SetRequiresGrad(true)
+		y := sampleBeta(a, b)
+		require.InDelta(t, c[0]/(c[0]+c[1]), y.Mean().Item(), 6e-3)
+		y.Mean().Backward()
+		s := c[0] + c[1]
+		require.InDelta(t, c[1]/(s*s), a.Grad().Sum().Item(), 6e-3)
+		require.InDelta(t, -c[0]/(s*s), b.Grad().Sum().Item(), 6e-3)
+	}
+}
+
+// Two clusters with one observed class each: training the encoder makes the enhanced labels follow the clusters.
+func TestSMILE(t *testing.T) {
+	torch.ManualSeed(3)
+	const n, classes = 24, 8 // the networks are as wide as there are classes
+	x, y := make([]float32, n*2), make([]int8, n*classes)
+	for i := range n {
+		x[2*i], x[2*i+1] = float32(i%2)*4+float32(i)*0.01-2, float32(i%5)*0.02
+		y[classes*i+i%2] = 1
+	}
+	s, err := NewSMILE(torch.FromSlice(x, n, 2), classes, 3, 1)
+	require.NoError(t, err)
+	require.Len(t, s.Parameters(), 3+3+2+4+4)
+	obs := torch.FromSlice(y, n, classes)
+	l, err := loss.New("smile-encoder", "", loss.Values{"delta": 0.01}, loss.Options{LogEps: 1e-5})
+	require.NoError(t, err)
+	o := optim.NewAdam(s.Parameters(), optim.LR(0.02))
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = i
+	}
+	var first, last float64
+	for step := range 150 {
+		torch.Scope(func(*torch.Arena) {
+			o.ZeroGrad()
+			v, err := s.Encode()
+			require.NoError(t, err)
+			r, err := s.Reconstruct(rows, v)
+			require.NoError(t, err)
+			require.Equal(t, []int{n, n}, r.ARec.Shape())
+			require.Equal(t, float64(3*n), r.A.Sum().Item(), "every row has three neighbours")
+			value, err := l.Value(loss.Batch{Logits: v, Observed: obs, Reconstruction: r})
+			require.NoError(t, err)
+			value.Backward()
+			o.Step()
+			if last = value.Item(); step == 0 {
+				first = last
+			}
+		})
+	}
+	require.Less(t, last, first/2)
+	v, err := s.Encode()
+	require.NoError(t, err)
+	d, err := s.Enhanced(v)
+	require.NoError(t, err)
+	for i, p := range flat(d) {
+		require.Equal(t, y[i] == 1, p > 0.5, "row %d class %d", i/classes, i%classes)
+	}
+	other, err := NewSMILE(torch.FromSlice(x, n, 2), classes, 3, 1)
+	require.NoError(t, err)
+	roundTrip(t, s, other)
+	_, err = NewSMILE(torch.FromSlice(x, n, 2), 2, n, 1)
+	require.Error(t, err)
+}

@@ -1,0 +1,41 @@
+package loss_test
+
+import (
+	"testing"
+
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/loss/losstest"
+)
+
+// settings are forms beside the default and the presets.
+var settings = map[string][]losstest.Setting{
+	"entmin": {{Name: "with AN", Set: loss.Values{"with_an": 1}}},
+	"focal":  {{Name: "detached", Set: loss.Values{"detach_weight": 1}}, {Name: "γ 0.5", Set: loss.Values{"gamma": 0.5}}, {Name: "γ 0", Set: loss.Values{"gamma": 0}}},
+	"asl": {
+		{Name: "differentiated", Set: loss.Values{"detach_weight": 0}},
+		{Name: "fractional", Set: loss.Values{"detach_weight": 0, "gamma_neg": 0.5, "gamma_pos": 0.3}},
+		{Name: "no margin", Set: loss.Values{"detach_weight": 0, "margin": 0, "gamma_neg": 1}},
+		{Name: "no focusing", Set: loss.Values{"gamma_neg": 0}},
+	},
+	"en-cl":  {{Name: "mse", Set: loss.Values{"cons_kind": 1}}, {Name: "bce", Set: loss.Values{"cons_kind": 2}}},
+	"en-scl": {{Name: "mse", Set: loss.Values{"cons_kind": 1}}, {Name: "bce", Set: loss.Values{"cons_kind": 2}}},
+	"hill":   {{Name: "ce", Set: loss.Values{"positive": 1}}},
+	"splc":   {{Name: "hill", Set: loss.Values{"neg": 1}}},
+	"ll-r":   {{Name: "many", Set: loss.Values{"k": 5}}, {Name: "reference", Set: loss.Values{"k": 3, "semantics": loss.Reference}}},
+	"ll-ct":  {{Name: "many", Set: loss.Values{"k": 5}}, {Name: "reference", Set: loss.Values{"k": 3, "semantics": loss.Reference}}},
+	"ll-cp":  {{Name: "many", Set: loss.Values{"k": 5}}, {Name: "reference", Set: loss.Values{"k": 3, "semantics": loss.Reference}}},
+	"vlpl":   {{Name: "negatives", Set: loss.Values{"gamma_neg": 0.7}}, {Name: "unsmoothed", Set: loss.Values{"rho": 1}}},
+	"gr":     {{Name: "q3 < 1", Set: loss.Values{"q2": 0.5, "q3": 0.5}}, {Name: "q 0", Set: loss.Values{"q2": 0, "q3": 0}}},
+	"gpr":    {{Name: "q3 < 1", Set: loss.Values{"q2": 0.5, "q3": 0.5}}},
+	"lac":    {{Name: "small τ", Set: loss.Values{"temperature": 0.02}}},
+	"mime":   {{Name: "tempered", Set: loss.Values{"temperature": 2}}},
+}
+
+// TestComposed runs every registered loss through gradient checks and edge cases.
+func TestComposed(t *testing.T) {
+	for _, e := range loss.Entries() {
+		t.Run(e.ID, func(t *testing.T) {
+			losstest.Run(t, e.ID, settings[e.ID]...)
+		})
+	}
+}

@@ -1,0 +1,108 @@
+// Command methods writes docs/methods.md and its curves from the registry of losses: go generate ./spml/loss
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/loss/plot"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: methods DOCS-FOLDER")
+		os.Exit(2)
+	}
+	files, err := generate()
+	if err == nil {
+		err = os.MkdirAll(filepath.Join(os.Args[1], "methods"), 0o755)
+	}
+	for name, b := range files {
+		if err == nil {
+			err = atomicfile.WriteBytes(filepath.Join(os.Args[1], name), 0o644, b)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "methods:", err)
+		os.Exit(1)
+	}
+}
+
+// generate gives the files by their path in docs/.
+func generate() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	var b strings.Builder
+	b.WriteString(`# Methods
+
+<!-- Made from the registry of spml/loss: go generate ./spml/loss -->
+
+The losses of single-positive multi-label learning. Letters: z logits, p = σ(z), n = 1 - p, sp = -log(1-p), sn = -log p, y = 1 observed positive,
+0 unknown, t full labels, ℓ pseudo-labels (1, 0, -1), sg(x) is x without gradient. The loss is the mean of the given entries over the batch (reductions mean, sum, batch).
+Curves are for an image of 20 classes with equal logits, parameters as for VOC.
+
+| id | method | needs | estimator |
+|---|---|---|---|
+`)
+	all := loss.Entries()
+	for _, e := range all {
+		estimator := e.Estimator
+		if e.EstimatorNeeds != 0 {
+			estimator += " (" + e.EstimatorNeeds.String() + ")"
+		}
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s |\n", e.ID, e.ID, e.Title, e.Needs, estimator)
+	}
+	for _, e := range all {
+		section(&b, e)
+		curves, err := plot.Curves(e, "voc", nil, loss.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.ID, err)
+		}
+		files[filepath.Join("methods", e.ID+".svg")] = plot.SVG(e.Title, curves)
+	}
+	files["methods.md"] = []byte(b.String())
+	return files, nil
+}
+
+func section(b *strings.Builder, e *loss.Entry) {
+	fmt.Fprintf(b, "\n## %s\n\n%s. %s.\n\n`%s`\n\n", e.ID, upper(e.Title), e.Source, e.Formula)
+	if len(e.Aliases) > 0 {
+		fmt.Fprintf(b, "Also called %s.\n", strings.Join(e.Aliases, ", "))
+	}
+	if len(e.Tables) > 0 {
+		fmt.Fprintf(b, "In the tables of %s.\n", strings.Join(e.Tables, ", "))
+	}
+	if e.Notes != "" {
+		b.WriteString(e.Notes + "\n")
+	}
+	for _, name := range []string{"paper", "code"} {
+		if p, ok := e.Presets[name]; ok {
+			fmt.Fprintf(b, "\nPreset %s: %s.\n", name, p.Doc)
+		}
+	}
+	if len(e.Params) > 0 {
+		b.WriteString("\n| parameter | default | VOC | COCO | NUS | CUB | |\n|---|---|---|---|---|---|---|\n")
+	}
+	for i := range e.Params {
+		p := &e.Params[i]
+		fmt.Fprintf(b, "| %s | %s |", p.Name, p.Format(p.Default))
+		for _, d := range []string{"voc", "coco", "nus", "cub"} {
+			v := ""
+			if x, ok := p.ByData[d]; ok {
+				v = p.Format(x)
+			}
+			fmt.Fprintf(b, " %s |", v)
+		}
+		doc := p.Doc
+		if p.Choices != nil {
+			doc += " (" + strings.Join(p.Choices, ", ") + ")"
+		}
+		fmt.Fprintf(b, " %s |\n", doc)
+	}
+	fmt.Fprintf(b, "\n![loss and gradient of %s](methods/%s.svg)\n", e.ID, e.ID)
+}
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

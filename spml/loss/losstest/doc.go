@@ -1,0 +1,5 @@
+// Package losstest tests a registered loss by its entry alone: first and second derivatives against finite differences, and the
+// inputs at the edges. It serves the losses of package loss and those registered from elsewhere:
+//
+//	func TestMine(t *testing.T) { losstest.Run(t, "mine") }
+package losstest
