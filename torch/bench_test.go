@@ -119,6 +119,32 @@ func BenchmarkMatmul64(b *testing.B) {
 	perScope(b, func() { x.Mm(y) })
 }
 
+// A call allocates nothing in Go but the handle of its result.
+func TestCallAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	torch.Scope(func(*torch.Arena) {
+		x, y, shape, dims := torch.Ones(torch.S(2, 2)), torch.Ones(torch.S(2, 2)), torch.S(2, 2), []int{0, 1}
+		one := torch.Ones(torch.S(1))
+		for name, c := range map[string]struct {
+			want float64
+			f    func()
+		}{
+			"add_":  {0, func() { x.Add_(y) }},
+			"item":  {0, func() { one.Item() }},
+			"add":   {1, func() { x.Add(y) }},
+			"mm":    {1, func() { x.Mm(y) }},
+			"sum":   {1, func() { x.SumDim(dims, false) }},
+			"empty": {1, func() { torch.Empty(shape) }},
+			"freed": {1, func() { x.Add(y).Free() }},
+			"numel": {0, func() { x.Numel() }},
+		} {
+			require.Equal(t, c.want, testing.AllocsPerRun(100, c.f), name)
+		}
+	})
+}
+
 // mlp is the network 784-128-128-10 of the peers' benchmark, written with plain operators.
 type mlp struct {
 	params  []*torch.Tensor // weight, bias of each layer

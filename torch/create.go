@@ -4,7 +4,7 @@ package torch
 func S(dims ...int) []int { return dims }
 
 // Option sets the dtype, the device or the gradient flag of a new tensor: a DType, a Device or RequiresGrad.
-type Option interface{ apply(*options) }
+type Option interface{ option() }
 
 type options struct {
 	dtype    DType
@@ -14,21 +14,29 @@ type options struct {
 	gen      *Generator
 }
 
-func (d DType) apply(o *options)      { o.dtype, o.hasDType = d, true }
-func (d Device) apply(o *options)     { o.device = d }
-func (g *Generator) apply(o *options) { o.gen = g }
-
 type requiresGrad struct{}
 
-func (requiresGrad) apply(o *options) { o.grad = true }
+func (DType) option()        {}
+func (Device) option()       {}
+func (*Generator) option()   {}
+func (requiresGrad) option() {}
 
 // RequiresGrad is the option that makes a new tensor a leaf that autograd records.
 var RequiresGrad Option = requiresGrad{}
 
 func gather(opts []Option) options {
 	o := options{device: CPU}
-	for _, f := range opts {
-		f.apply(&o)
+	for _, opt := range opts {
+		switch x := opt.(type) {
+		case DType:
+			o.dtype, o.hasDType = x, true
+		case Device:
+			o.device = x
+		case *Generator:
+			o.gen = x
+		case requiresGrad:
+			o.grad = true
+		}
 	}
 	return o
 }

@@ -119,8 +119,7 @@ func mustLoad() {
 }
 
 // words is libtorch's message without the list of all kernels, pages long, that it adds where there is none.
-func words(r interface{ Message() string }) string {
-	msg := r.Message()
+func words(msg string) string {
 	if head, _, cut := strings.Cut(msg, ". This could be because the operator doesn't exist"); cut {
 		return head + ": the loaded libtorch has no such kernel"
 	}
@@ -132,7 +131,7 @@ func check(op string, r *abi.Result, ts ...*Tensor) {
 	if r.Kind == abi.OK {
 		return
 	}
-	e := &Error{Kind: Kind(r.Kind), Op: op, Msg: words(r)}
+	e := &Error{Kind: Kind(r.Kind), Op: op, Msg: words(r.Message())}
 	for _, t := range ts {
 		if t != nil && t.h.Load() != 0 {
 			e.Shapes = append(e.Shapes, t.Shape())

@@ -163,7 +163,7 @@ func (a *args) run() {
 }
 
 func (a *args) fail(f *abi.Failure) {
-	e := &Error{Kind: Kind(f.Kind), Op: a.op.name, Msg: words(f)}
+	e := &Error{Kind: Kind(f.Kind), Op: a.op.name, Msg: words(f.Message())}
 	for i := range int(a.f.N) {
 		switch a.f.Tag[i] &^ abi.Far {
 		case abi.Tensor:

@@ -72,6 +72,9 @@ func (c Config) Resolve() (Config, error) {
 		return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
 	}
 	c.Method = e.ID
+	if !trainable(e) {
+		return fail("%s needs %s, which the trainer does not provide yet; it trains %s", e.ID, lacking(e), methodNames())
+	}
 	if _, err := e.Resolve(c.Preset, c.Params); err != nil {
 		return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
 	}
@@ -166,9 +169,43 @@ func def[T comparable](p *T, v T) {
 func methodNames() string {
 	var s []string
 	for _, e := range loss.Entries() {
-		s = append(s, e.ID)
+		if trainable(e) {
+			s = append(s, e.ID)
+		}
 	}
 	return strings.Join(s, ", ")
+}
+
+// provided is what the trainer puts into a batch; scheduled is the estimator that needs nothing but the epoch.
+const (
+	provided  = loss.Observed | loss.Full | loss.Epoch | loss.ModelParameters
+	scheduled = "schedule"
+)
+
+func trainable(e *loss.Entry) bool {
+	return (e.Needs|e.EstimatorNeeds)&^provided == 0 && (e.Estimator == "" || e.Estimator == scheduled)
+}
+
+func lacking(e *loss.Entry) string {
+	names := ((e.Needs | e.EstimatorNeeds) &^ provided).Names()
+	if e.Estimator != "" {
+		names = append(names, "the label estimator "+e.Estimator)
+	}
+	return strings.Join(names, ", ")
+}
+
+// parameters are the loss's parameters of a run: a schedule is as long as the run unless its length was set.
+func (c *Config) parameters(e *loss.Entry) loss.Values {
+	v := loss.Values{}
+	for name, x := range c.Params {
+		v[name] = x
+	}
+	for _, p := range e.Params {
+		if _, set := v[p.Name]; p.Name == "epochs" && !set {
+			v[p.Name] = float64(c.Epochs)
+		}
+	}
+	return v
 }
 
 // ConfigError says which setting is wrong.

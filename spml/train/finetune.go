@@ -40,6 +40,7 @@ func newFineTune(s *session) (*fineTune, error) {
 		}
 	}
 	channelsLast(n.model)
+	s.parameters = nn.Parameters(n.model)
 	head := n.model.Head()
 	var rest []*torch.Tensor
 	for _, p := range nn.Parameters(n.model) {

@@ -41,6 +41,7 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 	f.weight.SetRequiresGrad(true)
 	f.bias.SetRequiresGrad(true)
 	f.labels = gatherLabels(s.ds, f.usable)
+	s.parameters = []*torch.Tensor{f.weight, f.bias}
 	f.opt = optim.NewAdam([]*torch.Tensor{f.weight, f.bias}, optim.LR(s.c.HeadLR))
 	return f, nil
 }

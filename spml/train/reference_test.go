@@ -45,20 +45,42 @@ func reference(t *testing.T) map[string]map[string]referenceSeed {
 	return out
 }
 
-// TestReferenceRuns trains the linear heads of the reference runs: the same files, draws and recipe, so every epoch of every
-// seed must agree (mAP within 0.1, loss within 1e-4 relative).
+// TestReferenceRuns trains the linear heads of the reference runs, all methods whose labels need no estimator: the same files,
+// draws and recipe, so every epoch must agree (mAP within 0.1, loss within 1e-4 relative).
 func TestReferenceRuns(t *testing.T) {
 	ref := reference(t)
-	for method, id := range map[string]string{"AN": "an", "EM": "em", "BCE-full": "bce"} {
-		require.Len(t, ref[method], 5, method)
-		for seed, want := range ref[method] {
-			t.Run(id+"/"+seed, func(t *testing.T) {
-				var s uint32
-				_, err := fmt.Sscan(seed, &s)
-				require.NoError(t, err)
+	for _, m := range []struct {
+		name, id string
+		seeds    []uint32
+		params   map[string]float64
+	}{
+		{"AN", "an", []uint32{1200, 1, 2, 3, 4}, nil},
+		{"EM", "em", []uint32{1200, 1, 2, 3, 4}, nil},
+		{"BCE-full", "bce", []uint32{1200, 1, 2, 3, 4}, nil},
+		{"IUN", "iun", []uint32{1200}, nil},
+		{"WAN", "wan", []uint32{1200}, nil},
+		{"DW", "dw", []uint32{1200}, map[string]float64{"neg_weight": 0.1}},
+		{"L1R", "l1r", []uint32{1200}, nil},
+		{"L2R", "l2r", []uint32{1200}, nil},
+		{"EPR", "epr", []uint32{1200}, map[string]float64{"k": 1.2}},
+		{"LS", "an-ls", []uint32{1200}, nil},
+		{"N-LS", "n-ls", []uint32{1200}, nil},
+		{"EntMin", "entmin", []uint32{1200}, nil},
+		{"Focal", "focal", []uint32{1200}, nil},
+		{"ASL", "asl", []uint32{1200}, nil},
+		{"LL-R", "ll-r", []uint32{1200}, nil},
+		{"LL-Ct", "ll-ct", []uint32{1200}, nil},
+		{"Hill", "hill", []uint32{1200}, nil},
+		{"SPLC", "splc", []uint32{1200}, nil},
+		{"GR", "gr", []uint32{1200}, nil},
+	} {
+		for _, seed := range m.seeds {
+			t.Run(fmt.Sprint(m.id, "/", seed), func(t *testing.T) {
+				want, ok := ref[m.name][fmt.Sprint(seed)]
+				require.True(t, ok)
 				res, err := Run(context.Background(), Config{
 					Data: testroot.Shared(t, "data", "miml"), Features: testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"),
-					Mode: Frozen, Method: id, Seed: s,
+					Mode: Frozen, Method: m.id, Params: m.params, Seed: seed,
 				}, Events{})
 				require.NoError(t, err)
 				require.Len(t, res.Epochs, len(want.Loss))

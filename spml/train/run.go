@@ -113,16 +113,13 @@ func run(ctx context.Context, c Config, ev Events) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	missing := (e.Needs | e.EstimatorNeeds) &^ (loss.Observed | loss.Full | loss.Epoch)
 	switch {
-	case missing != 0:
-		return nil, &ConfigError{fmt.Sprintf("%s needs %v, which this training does not provide", c.Method, missing)}
 	case e.Needs&loss.Full != 0 && ds.Labels == nil:
 		return nil, fmt.Errorf("%w: %s needs full labels (labels.csv), %s has none", ErrData, c.Method, ds.Name)
 	case e.Needs&loss.Observed != 0 && ds.Observed == nil:
 		return nil, fmt.Errorf("%w: %s has no observed labels", ErrData, ds.Name)
 	}
-	criterion, err := e.Make(c.Preset, c.Params, loss.Options{LogEps: c.LogEps})
+	criterion, err := e.Make(c.Preset, c.parameters(e), loss.Options{LogEps: c.LogEps})
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +158,8 @@ type session struct {
 	loss   loss.Loss
 	train  []int               // rows
 	random *random.RandomState // the recipe's draws, in their order
+	// parameters are what a norm penalty is taken of: all that is trained.
+	parameters []*torch.Tensor
 }
 
 func fit(ctx context.Context, s *session, l learner, dir *runDir, rows [3][]int) (*Result, error) {
@@ -240,7 +239,7 @@ func mAP(ctx context.Context, s *session, l learner, phase string, n int, rows [
 
 // value computes the loss of one batch and refuses a number that is not finite, naming the rows.
 func (s *session) value(z, observed, full *torch.Tensor, epoch int, rows []int) (*torch.Tensor, float64, error) {
-	v, err := s.loss.Value(loss.Batch{Logits: z, Observed: observed, Full: full, Epoch: epoch})
+	v, err := s.loss.Value(loss.Batch{Logits: z, Observed: observed, Full: full, Epoch: epoch, Parameters: s.parameters})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -34,6 +34,13 @@ func TestLosses(t *testing.T) {
 	}
 }
 
+// Other shapes and hyper-parameters, from the formulas by PyTorch (testdata/loss/random_cases.py).
+func TestRandomCases(t *testing.T) {
+	r := check(t, testroot.Testdata("loss", "random_cases.json"), torch.Float64)
+	require.True(t, r.OK(), "%v", append(r.Failures, r.Unknown...))
+	require.Len(t, r.Order, 12)
+}
+
 func TestTrajectories(t *testing.T) {
 	files, err := filepath.Glob(testroot.Testdata("loss", "trajectories", "*.json"))
 	require.NoError(t, err)
