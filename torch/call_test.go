@@ -297,3 +297,11 @@ func TestOverloads(t *testing.T) {
 	require.False(t, torch.Has("aten::add"))
 	require.Equal(t, "aten::mm(Tensor self, Tensor mat2) -> Tensor", torch.Schema("aten::mm"))
 }
+
+func TestCallTakesTheSchemasDefault(t *testing.T) {
+	x := torch.FromSlice([]float32{1, 2, 3, 4}, 2, 2)
+	got := torch.Call("aten::sum.dim_IntList", x, []int{0}, torch.Default, torch.Float64)[0].(*torch.Tensor)
+	require.Equal(t, []int{2}, got.Shape(), "keepdim is false by default")
+	require.Equal(t, torch.Float64, got.DType())
+	require.Equal(t, []float64{4, 6}, torch.ToSlice[float64](got))
+}

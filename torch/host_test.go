@@ -149,3 +149,19 @@ func TestHostErrors(t *testing.T) {
 		require.ErrorIs(t, torch.Try(f), torch.ErrHandle, fmt.Sprint(i))
 	}
 }
+
+// A number that is no dtype never reaches libtorch, which would read beyond a table.
+func TestNoSuchDType(t *testing.T) {
+	x := torch.Ones(torch.S(2))
+	for _, f := range []func(){
+		func() { torch.Zeros(torch.S(1), torch.DType(99)) },
+		func() { torch.Zeros(torch.S(1), torch.DType(-1)) },
+		func() { x.ToDType(torch.DType(300)) },
+		func() { torch.Call("aten::cumsum", x, 0, torch.DType(77)) },
+		func() { torch.Call("aten::sum", x, 1<<40) },
+	} {
+		err := torch.Try(f)
+		require.ErrorIs(t, err, torch.ErrType)
+		require.ErrorContains(t, err, "is no element type")
+	}
+}

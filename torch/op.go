@@ -286,11 +286,6 @@ func ownOne(r *abi.Result) *Tensor {
 	return t
 }
 
-func (a *args) intResult() int {
-	a.results(1)
-	return int(a.f.W[0])
-}
-
 func (a *args) boolResult() bool {
 	a.results(1)
 	return a.f.W[0] != 0
@@ -305,9 +300,14 @@ func (a *args) floatResult() float64 {
 	return math.Float64frombits(a.f.W[0])
 }
 
+type defaultValue struct{}
+
+// Default is the argument of Call that stands for the schema's default.
+var Default defaultValue
+
 // Call runs any operator of the dispatcher by name, for instance Call("aten::add.Tensor", x, y). Arguments in schema
 // order: *Tensor (nil = None), int, float64, bool, string, []int, []float64, []bool, []*Tensor, DType, Device,
-// MemoryFormat, *Generator, nil; missing trailing ones take the schema's defaults. The results are *Tensor, []*Tensor, int,
+// MemoryFormat, *Generator, nil, Default; missing trailing ones take the schema's defaults. The results are *Tensor, []*Tensor, int,
 // float64, bool, string or nil; results that alias a written argument are left out. It panics with *Error.
 func Call(name string, arguments ...any) []any {
 	op := opByName(name)
@@ -316,6 +316,8 @@ func Call(name string, arguments ...any) []any {
 		switch x := v.(type) {
 		case nil:
 			a.none()
+		case defaultValue:
+			a.def()
 		case *Tensor:
 			a.tensor(x)
 		case []*Tensor:

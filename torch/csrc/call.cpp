@@ -19,6 +19,7 @@ enum class Want : uint8_t {
   Any,
   Tensor,
   Int,
+  DType,
   Float,
   Bool,
   Scalar,
@@ -51,9 +52,9 @@ Want want_of(const c10::Type& t) {
     case c10::TypeKind::TensorType: return Want::Tensor;
     case c10::TypeKind::IntType:
     case c10::TypeKind::SymIntType:
-    case c10::TypeKind::ScalarTypeType:
     case c10::TypeKind::LayoutType:
     case c10::TypeKind::MemoryFormatType: return Want::Int;
+    case c10::TypeKind::ScalarTypeType: return Want::DType;
     case c10::TypeKind::FloatType: return Want::Float;
     case c10::TypeKind::BoolType: return Want::Bool;
     case c10::TypeKind::NumberType: return Want::Scalar;
@@ -158,6 +159,9 @@ c10::IValue value_of(const Op& op, size_t i, const gs_frame* f, const uint64_t* 
         case Want::Int:
         case Want::Scalar:
         case Want::Any: return c10::IValue(static_cast<int64_t>(w));
+        case Want::DType: // libtorch looks it up in a table without looking whether it is there
+          if (w >= static_cast<uint64_t>(c10::ScalarType::NumOptions)) throw CallError(argument(op, i) + " is no element type: " + std::to_string(static_cast<int64_t>(w)));
+          return c10::IValue(static_cast<int64_t>(w));
         case Want::Float: return c10::IValue(static_cast<double>(static_cast<int64_t>(w)));
         case Want::Ints: return c10::IValue(std::vector<int64_t>{static_cast<int64_t>(w)});
         default: mismatch(op, i, tag);

@@ -6,6 +6,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <bit>
 #include <tuple>
 
 #include "shim.h"
@@ -106,7 +107,9 @@ template <> struct In<at::OptionalIntArrayRef> : In<at::IntArrayRef> {
 template <> struct In<std::optional<at::ScalarType>> {
   static constexpr char letter = 'd';
   using Hold = std::optional<at::ScalarType>;
-  static bool fits(const Word& x) { return x.tag == GS_NONE || x.tag == GS_INT || (x.missing && x.missing->isNone()); }
+  static bool fits(const Word& x) {
+    return x.tag == GS_NONE || (x.tag == GS_INT && x.w < static_cast<uint64_t>(at::ScalarType::NumOptions)) || (x.missing && x.missing->isNone());
+  }
   static Hold hold(const Word& x) { return x.tag == GS_INT ? Hold(static_cast<at::ScalarType>(x.w)) : std::nullopt; }
   static Hold pass(Hold& h) { return h; }
 };

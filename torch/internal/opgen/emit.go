@@ -92,8 +92,6 @@ func (e *entry) emit(b *bytes.Buffer) error {
 		result, take, returned = "[]*Tensor", "r := call.list()", "r"
 	case kinds == "bool":
 		result, take, returned = "bool", "r := call.boolResult()", "r"
-	case kinds == "int":
-		result, take, returned = "int", "r := call.intResult()", "r"
 	case kinds == "float" || kinds == "Scalar":
 		result, take, returned = "float64", "r := call.floatResult()", "r"
 	default:
