@@ -147,7 +147,24 @@ func run(ctx context.Context, c Config, ev Events) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fit(ctx, s, l, dir, rows)
+	var res *Result
+	epochs := func() error {
+		var err error
+		res, err = fit(ctx, s, l, dir, rows)
+		return err
+	}
+	if c.Mode != Frozen || c.Threads > 0 {
+		err = epochs()
+		return res, err
+	}
+	// The matrices of a linear head are so small that one thread is faster than several, which wait for each other.
+	pool, err := torch.NewPool(1)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	err = pool.Run(ctx, epochs)
+	return res, err
 }
 
 // session is what both ways of training share.
