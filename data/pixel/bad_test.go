@@ -8,8 +8,10 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"image"
+	"math"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -158,12 +160,17 @@ func TestBadFilesLeakNothing(t *testing.T) {
 			_ = d.Resized(b, 64, 64, Bilinear, pixels)
 			_, _ = Decode(b, Options{})
 		}
-		runtime.GC()
+		debug.FreeOSMemory() // what the Go heap holds back is no leak
 	}
 	round(300)
-	before := residentKB(t)
-	round(1000)
-	require.Less(t, residentKB(t), before+4096, "kB after 1000 bad files; %d before", before)
+	// A leak grows in each of the windows, the runtime's own housekeeping only in some.
+	grown := math.MaxInt
+	for range 3 {
+		before := residentKB(t)
+		round(1000)
+		grown = min(grown, residentKB(t)-before)
+	}
+	require.Less(t, grown, 4096, "kB after 1000 bad files, the least of three times")
 }
 
 // Bombs are refused from their headers: memory stays where it was.
