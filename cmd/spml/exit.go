@@ -8,12 +8,12 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
-	"github.com/gospml/gospml/torch/npy"
 	"github.com/gospml/gospml/torch/safetensors"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/torch"
-	"github.com/gospml/gospml/torch/npy"
 	"github.com/gospml/gospml/torch/optim"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/torch/nn"
-	"github.com/gospml/gospml/torch/npy"
 )
 
 // referenceSeed is one run of the papers' code on the MIML photos.

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/torch"
-	"github.com/gospml/gospml/torch/npy"
 	"github.com/gospml/gospml/torch/optim"
 )
 

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gospml/gospml/torch/npy"
+	"github.com/gospml/gospml/npy"
 )
 
 func Example() {
