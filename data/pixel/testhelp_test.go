@@ -13,8 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gospml/gospml/internal/testroot"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/internal/goldenfill"
+	"github.com/gospml/gospml/internal/testroot"
 )
 
 // golden reads a JSON file of testdata/pixel.
@@ -28,14 +30,7 @@ func golden(t testing.TB, name string, to any) {
 // fillImage is the picture of the goldens' deterministic fill rule with that name.
 func fillImage(name string, w, h int) *RGB {
 	p := newRGB(w, h)
-	k := crc32.ChecksumIEEE([]byte(name))
-	for i := range p.Pix {
-		x := uint32(i)*2654435761 + k
-		x ^= x >> 15
-		x *= 2246822519
-		x ^= x >> 13
-		p.Pix[i] = byte(x >> 24) // floor((u + 0.5) * 256) with u = (x>>8)/2^24 - 0.5
-	}
+	copy(p.Pix, goldenfill.Bytes(name, len(p.Pix)))
 	return p
 }
 

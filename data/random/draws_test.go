@@ -1,9 +1,10 @@
 package random
 
 import (
-	"hash/crc32"
 	"math"
 	"testing"
+
+	"github.com/gospml/gospml/internal/goldenfill"
 
 	"github.com/stretchr/testify/require"
 )
@@ -67,15 +68,6 @@ func TestSinglePositiveTiny(t *testing.T) {
 	require.NotEqual(t, wrong, got)
 }
 
-// detU is the deterministic fill of the goldens: a value in [0, 1) of a name and an index.
-func detU(name string, i int) float64 {
-	h := uint32(uint64(i)*2654435761) + crc32.ChecksumIEEE([]byte(name))
-	h ^= h >> 15
-	h *= 2246822519
-	h ^= h >> 13
-	return float64(h>>8) / (1 << 24)
-}
-
 func TestSinglePositive200x20(t *testing.T) {
 	var g struct {
 		Random struct {
@@ -91,7 +83,7 @@ func TestSinglePositive200x20(t *testing.T) {
 	for i := range 200 {
 		any := false
 		for c := range 20 {
-			if detU("labels:200x20", i*20+c)-0.5 > 0.35 {
+			if goldenfill.Unit("labels:200x20", i*20+c)-0.5 > 0.35 {
 				labels[i*20+c], any = 1, true
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"sort"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/internal/goldenfill"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -23,16 +23,7 @@ func det(name string, offset, scale float64, shape ...int) *torch.Tensor {
 	for _, s := range shape {
 		n *= s
 	}
-	k := crc32.ChecksumIEEE([]byte(name))
-	v := make([]float64, n)
-	for i := range v {
-		h := uint32(i)*2654435761 + k
-		h ^= h >> 15
-		h *= 2246822519
-		h ^= h >> 13
-		v[i] = offset + scale*(float64(h>>8)/(1<<24)-0.5)
-	}
-	return torch.FromSlice(v, shape...)
+	return torch.FromSlice(goldenfill.Values(name, n, offset, scale), shape...)
 }
 
 // fill writes the fill of the goldens into a model: float64 values rounded to d, then in the model's type.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Tolerance is |got - want| <= Abs + Rel·|want|.
@@ -34,6 +35,9 @@ func compare(path string, want, got any, tol func(string) Tolerance) error {
 		return nil
 	case []any:
 		g, ok := got.([]any)
+		if ok && strings.HasSuffix(path, "/first") { // the first values of a tensor: as many as the file has
+			g = g[:min(len(g), len(w))]
+		}
 		if !ok || len(g) != len(w) {
 			return fmt.Errorf("%s: want a list of %d", path, len(w))
 		}

@@ -30,7 +30,7 @@ type Kind interface {
 }
 
 // Kinds are all sorts of file, in the order they are tried.
-var Kinds = []Kind{lossCases{}, trajectory{}, pseudoLabels{}}
+var Kinds = []Kind{lossCases{}, trajectory{}, modelNumbers, pseudoLabels{}}
 
 // Options choose how cases are computed.
 type Options struct {
