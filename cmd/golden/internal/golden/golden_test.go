@@ -168,8 +168,8 @@ func TestBFloat16(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	_, err := Open(write(t, map[string]any{"tokenizer": 1, "about": 2}))
-	require.ErrorContains(t, err, "its sections are about, tokenizer")
+	_, err := Open(write(t, map[string]any{"tokens": 1, "about": 2}))
+	require.ErrorContains(t, err, "its sections are about, tokens")
 	_, err = Open(filepath.Join(t.TempDir(), "none.json"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
