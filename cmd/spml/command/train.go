@@ -76,7 +76,7 @@ The epoch with the highest validation mAP is kept; the test part is only reporte
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Data, "data", "", "data folder, or \"shapes\" for the built-in pictures")
-	f.StringVar(&c.Method, "method", "", "loss, for instance an, bce, em, gr, ll-r; all: docs/methods.md")
+	f.StringVar(&c.Method, "method", "", "loss, for instance an, bce, em, gr, ll-r; all: spml loss list")
 	f.StringVar(&c.Weights, "weights", "", "safetensors file with the backbone's weights (torchvision names)")
 	f.StringVar(&c.Backbone, "backbone", "", "backbone (default mobilenet_v2; small_cnn for shapes)")
 	f.StringVar(&c.Run, "run", "", "run directory to write")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -63,6 +64,35 @@ func TestSVG(t *testing.T) {
 			require.NoError(t, err, e.ID)
 		}
 	}
+}
+
+// A sketch shows the curve's points at their place.
+func TestText(t *testing.T) {
+	line := Series{Name: "up", Z: []float64{-1, 0, 1}, Loss: []float64{0, 0.5, 1}, Grad: []float64{0.5, 0.5, 0.5}}
+	flat := Series{Name: "zero", Z: []float64{-1, 0, 1}, Loss: []float64{0, 0, 0}, Grad: []float64{0, 0, 0}}
+	lines := strings.Split(Text("a title", []Series{line, flat}, 50), "\n")
+	require.Equal(t, "a title", lines[0])
+	require.Equal(t, "loss over the logit", lines[2])
+	require.Regexp(t, `^       1 \|.*\*$`, lines[3], "the curve ends at its top")
+	require.Regexp(t, `^       0 \|\*+o+$`, lines[13])
+	require.Regexp(t, `^ +-1 +1$`, lines[14])
+	for _, l := range lines {
+		require.LessOrEqual(t, len(l), 50)
+	}
+	require.Contains(t, strings.Join(lines, "\n"), "* up  o zero")
+}
+
+// Many curves get a second row of names and differ in colour or dash.
+func TestManyCurves(t *testing.T) {
+	var c []Series
+	for i := range 14 {
+		c = append(c, Series{Name: "curve", Z: []float64{-1, 1}, Loss: []float64{0, float64(i)}, Grad: []float64{0, 1}})
+	}
+	seen := map[string]bool{}
+	for _, m := range regexp.MustCompile(`<path d="M\d+ \d+h22" (stroke="[^"]+" stroke-width="2" stroke-dasharray="[^"]*")`).FindAllStringSubmatch(string(SVG("many", c)), -1) {
+		seen[m[1]] = true
+	}
+	require.Len(t, seen, len(c))
 }
 
 func TestTick(t *testing.T) {
