@@ -2,8 +2,23 @@ package label
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gospml/gospml/torch"
+)
+
+// DAMPForm says which description of DAMP is followed where they differ.
+type DAMPForm string
+
+const (
+	// DAMPDefault takes the floor(Δ·C) lowest s_avg for negatives, but neither pseudo-positives nor the observed class.
+	DAMPDefault DAMPForm = ""
+	// DAMPPaper takes every class with s_avg up to the Δ-quantile (linear interpolation), whatever it was before, and compares ≥ ζ_loc.
+	DAMPPaper DAMPForm = "paper"
+	// DAMPCount takes the floor(Δ·C) lowest s_avg, whatever they were before.
+	DAMPCount DAMPForm = "count"
+	// DAMPCode compares > ζ_loc and writes 0 in the place of -1, as the released code does, whose negatives can only take positives back.
+	DAMPCode DAMPForm = "code"
 )
 
 // DAMPConfig are the numbers of DAMP.
@@ -13,14 +28,15 @@ type DAMPConfig struct {
 	TopK     int     // positives come from the k best classes
 	Zeta     float64 // ζ, least score of a positive
 	Negative float64 // Δ, share of the classes that are negative
-	// Cancel writes 0 in the place of -1, as the released code does, whose negatives can only take positives back.
-	Cancel bool
+	Form     DAMPForm
 }
 
 // DAMPResult holds pseudo-labels ℓ [B, C] (int8) and the scores they rest on.
 type DAMPResult struct {
 	Pseudo  *torch.Tensor
 	Before  *torch.Tensor // ℓ before the negatives were written
+	Local   *torch.Tensor // ζ_loc [B]
+	Agg     *torch.Tensor // s_agg
 	Final   *torch.Tensor // s_final = ½(s_global + s_agg)
 	Average *torch.Tensor // s_avg = ½(s_global + mean of the patches)
 }
@@ -29,10 +45,10 @@ type DAMPResult struct {
 // observed labels [B, C] in {1, 0}.
 //
 // For each image s are softmaxes over the classes, ω and ψ a class's best and worst patch, ζ_loc = min(s_global[observed class], ν);
-// s_agg = ω where ω > ζ_loc, else ψ. Positive: among the k best of s_final with s_final ≥ ζ. Negative: the floor(Δ·C) lowest s_avg,
-// written last. Ties go to the lower class.
+// s_agg = ω where ω ≥ ζ_loc, else ψ. Positive: among the k best of s_final with s_final ≥ ζ. Negative: by the form. Ties go to the
+// lower class. The observed positive is not written into ℓ.
 //
-// Source: Tran et al. 2025 (AEVLP), released code. The paper compares with ≥ where the code has >.
+// Source: Tran et al. 2025 (AEVLP), released code and supplement.
 func DAMP(global, patches, observed *torch.Tensor, c DAMPConfig) (*DAMPResult, error) {
 	if err := matrix("cosines", global); err != nil {
 		return nil, err
@@ -44,6 +60,9 @@ func DAMP(global, patches, observed *torch.Tensor, c DAMPConfig) (*DAMPResult, e
 	if patches == nil || patches.Dim() != 3 || patches.Size(0) < 1 || patches.Size(1) != b || patches.Size(2) != classes {
 		return nil, fmt.Errorf("label: DAMP wants cosines of patches [R, %d, %d]", b, classes)
 	}
+	if !slices.Contains([]DAMPForm{DAMPDefault, DAMPPaper, DAMPCount, DAMPCode}, c.Form) {
+		return nil, fmt.Errorf("label: DAMP has no form %q; it has paper, count, code and the default, which is empty", c.Form)
+	}
 	if !(c.Tau > 0) || c.TopK < 0 || !(c.Negative >= 0 && c.Negative <= 1) {
 		return nil, fmt.Errorf("label: DAMP wants τ > 0, k ≥ 0 and Δ in [0, 1], got %v, %d, %v", c.Tau, c.TopK, c.Negative)
 	}
@@ -54,23 +73,42 @@ func DAMP(global, patches, observed *torch.Tensor, c DAMPConfig) (*DAMPResult, e
 				sg, sl := global.DivScalar(c.Tau).Softmax(1), patches.DivScalar(c.Tau).Softmax(2)
 				best, worst := sl.Amax([]int{0}, false), sl.Amin([]int{0}, false)
 				seen := sg.Gather(1, observed.ToDType(torch.Float32).Argmax(1, true))
-				agg := torch.Where(best.Gt(seen.ClampMax(c.Nu)), best, worst)
-				r.Final = sg.Add(agg).MulScalar(0.5)
+				r.Local = seen.ClampMax(c.Nu)
+				if c.Form == DAMPCode {
+					r.Agg = torch.Where(best.Gt(r.Local), best, worst)
+				} else {
+					r.Agg = torch.Where(best.Ge(r.Local), best, worst)
+				}
+				r.Local = r.Local.Squeeze(1)
+				r.Final = sg.Add(r.Agg).MulScalar(0.5)
 				r.Average = sg.Add(sl.MeanDim([]int{0}, false)).MulScalar(0.5)
 				_, order := r.Final.SortStable(true, 1, true)
 				top := torch.Zeros(global.Shape(), torch.Bool).ScatterValue(1, order.Slice(1, 0, min(c.TopK, classes), 1), true)
 				r.Before = top.LogicalAnd(r.Final.GeScalar(c.Zeta)).ToDType(torch.Int8)
-				r.Pseudo = r.Before.Clone()
-				if k := int(c.Negative * float64(classes)); k > 0 {
-					value := -1
-					if c.Cancel {
-						value = 0
-					}
-					r.Pseudo = r.Pseudo.ScatterValue(1, lowest(r.Average, k), value)
-				}
-				s.Keep(r.Pseudo, r.Before, r.Final, r.Average)
+				r.Pseudo = c.negatives(r.Before, r.Average, observed)
+				s.Keep(r.Pseudo, r.Before, r.Local, r.Agg, r.Final, r.Average)
 			})
 		})
 	})
 	return r, err
+}
+
+// negatives writes the negatives into the positives ℓ.
+func (c DAMPConfig) negatives(before, average, observed *torch.Tensor) *torch.Tensor {
+	k := int(c.Negative * float64(before.Size(1)))
+	if c.Form == DAMPPaper {
+		low := average.Le(average.Quantile(c.Negative, 1, true))
+		return before.MaskedFill(low, -1)
+	}
+	if k == 0 {
+		return before.Clone()
+	}
+	switch c.Form {
+	case DAMPCode:
+		return before.ScatterValue(1, lowest(average, k), 0)
+	case DAMPCount:
+		return before.ScatterValue(1, lowest(average, k), -1)
+	}
+	low := torch.Zeros(before.Shape(), torch.Bool).ScatterValue(1, lowest(average, k), true)
+	return before.MaskedFill(low.LogicalAnd(before.EqScalar(0)).LogicalAnd(observed.EqScalar(1).LogicalNot()), -1)
 }

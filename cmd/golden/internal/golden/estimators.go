@@ -105,9 +105,13 @@ var estimatorMethods = map[string]func(c *lossCase) error{
 	},
 	"damp_pseudo": func(c *lossCase) error {
 		h := c.hyper
+		form := label.DAMPCount
+		if h.num("neg_value", -1) == 0 {
+			form = label.DAMPCode
+		}
 		r, err := label.DAMP(c.labels("cos_global"), c.labels("cos_local"), c.labels("obs"), label.DAMPConfig{
 			Tau: h.get("tau").number(), Nu: h.get("nu").number(), TopK: h.get("topk").whole(), Zeta: h.get("zeta").number(),
-			Negative: h.get("neg_ratio").number(), Cancel: h.num("neg_value", -1) == 0,
+			Negative: h.get("neg_ratio").number(), Form: form,
 		})
 		if err != nil {
 			return err

@@ -229,7 +229,7 @@ func (p *problem) robust(name string) (method, error) {
 		}
 		r, err := label.DAMP(cos.Select(1, 0), cos.Slice(1, 1, cos.Size(1), 1).Transpose(0, 1), p.observed, label.DAMPConfig{
 			Tau: h.get("temp").number(), Nu: h.get("eta").number(), TopK: h.get("top_k").whole(), Zeta: h.get("threshold").number(),
-			Negative: h.get("negative_ratio").number(), Cancel: true,
+			Negative: h.get("negative_ratio").number(), Form: label.DAMPCode,
 		})
 		if err != nil {
 			return m, err
