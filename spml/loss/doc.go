@@ -22,7 +22,8 @@
 // # A loss of your own
 //
 // is an Entry given to Register, from any module. Its Func gets a checked batch and returns a number; panics of tensor
-// maths come back as errors.
+// maths come back as errors. examples/my-loss is a whole program: package losstest checks the loss by its entry, and a main
+// function that calls command.Main (cmd/spml/command) trains with it, shows, draws and documents it.
 package loss
 
-//go:generate go run ./internal/methods ../../docs
+//go:generate go run ../../cmd/spml loss docs ../../docs

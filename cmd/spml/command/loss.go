@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/loss/docs"
 	"github.com/gospml/gospml/spml/loss/plot"
 	"github.com/gospml/gospml/torch"
 )
@@ -25,13 +27,16 @@ func newLoss() *cobra.Command {
 
   spml loss list              all of them, with what they need
   spml loss show em-apl       formula, source, parameters, presets
-  spml loss plot an em        their curves over the logit, in an-em.svg`,
-		Args: exactly(0, "a subcommand: list, show or plot"),
+  spml loss plot an em        their curves over the logit, in an-em.svg
+  spml loss docs FOLDER       a page about each
+
+A loss of your own: examples/my-loss is a program of 33 lines that is this command with one more.`,
+		Args: exactly(0, "a subcommand: list, show, plot or docs"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("%s wants a subcommand: list, show or plot", cmd.CommandPath())}
+			return usageError{fmt.Errorf("%s wants a subcommand: list, show, plot or docs", cmd.CommandPath())}
 		},
 	}
-	cmd.AddCommand(newLossList(), newLossShow(), newLossPlot())
+	cmd.AddCommand(newLossList(), newLossShow(), newLossPlot(), newLossDocs())
 	return cmd
 }
 
@@ -167,6 +172,24 @@ func newLossPlot() *cobra.Command {
 	f.Float64Var(&o.LogEps, "log-eps", 0, "epsilon inside logarithms (0: exact)")
 	f.BoolVar(&ascii, "ascii", false, "sketch also where the output is no terminal")
 	return cmd
+}
+
+func newLossDocs() *cobra.Command {
+	return &cobra.Command{
+		Use:   "docs FOLDER",
+		Short: "Write a page about all losses, methods.md, and their pictures",
+		Args:  exactly(1, "a folder"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := torch.Available(); err != nil {
+				return err
+			}
+			if err := docs.Write(args[0]); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "wrote", filepath.Join(args[0], "methods.md"))
+			return err
+		},
+	}
 }
 
 func lookup(name string) (*loss.Entry, error) {

@@ -78,3 +78,15 @@ func TestLossPlot(t *testing.T) {
 	code, _, stderr = spml(t, nil, "loss", "plot", "an", "--out", filepath.Join(file, "below"))
 	require.Equal(t, exitIO, code, stderr)
 }
+
+func TestLossDocs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "docs")
+	code, _, stderr := spml(t, nil, "loss", "docs", dir)
+	require.Zero(t, code, stderr)
+	page, err := os.ReadFile(filepath.Join(dir, "methods.md"))
+	require.NoError(t, err)
+	for _, e := range loss.Entries() {
+		require.Contains(t, string(page), "\n## "+e.ID+"\n")
+		require.FileExists(t, filepath.Join(dir, "methods", e.ID+".svg"))
+	}
+}

@@ -1,5 +1,8 @@
 // Package losstest tests a registered loss by its entry alone: first and second derivatives against finite differences, and the
 // inputs at the edges. It serves the losses of package loss and those registered from elsewhere:
 //
-//	func TestMine(t *testing.T) { losstest.Run(t, "mine") }
+//	func TestMine(t *testing.T) {
+//		losstest.Run(t, "mine")                          // derivatives, edge cases
+//		losstest.Golden(t, "mine", "testdata/mine.json") // numbers from elsewhere
+//	}
 package losstest

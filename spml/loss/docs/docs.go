@@ -1,5 +1,5 @@
-// Command methods writes docs/methods.md and its curves from the registry of losses: go generate ./spml/loss
-package main
+// Package docs writes a page about every registered loss, docs/methods.md of this module: `spml loss docs FOLDER`.
+package docs
 
 import (
 	"fmt"
@@ -12,33 +12,30 @@ import (
 	"github.com/gospml/gospml/spml/loss/plot"
 )
 
-func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: methods DOCS-FOLDER")
-		os.Exit(2)
+// Write makes methods.md and methods/*.svg in a folder.
+func Write(folder string) error {
+	files, err := Files()
+	if err != nil {
+		return err
 	}
-	files, err := generate()
-	if err == nil {
-		err = os.MkdirAll(filepath.Join(os.Args[1], "methods"), 0o755)
+	if err := os.MkdirAll(filepath.Join(folder, "methods"), 0o755); err != nil {
+		return err
 	}
 	for name, b := range files {
-		if err == nil {
-			err = atomicfile.WriteBytes(filepath.Join(os.Args[1], name), 0o644, b)
+		if err := atomicfile.WriteBytes(filepath.Join(folder, name), 0o644, b); err != nil {
+			return err
 		}
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "methods:", err)
-		os.Exit(1)
-	}
+	return nil
 }
 
-// generate gives the files by their path in docs/.
-func generate() (map[string][]byte, error) {
+// Files are the contents by their path in the folder.
+func Files() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	var b strings.Builder
 	b.WriteString(`# Methods
 
-<!-- Made from the registry of spml/loss: go generate ./spml/loss -->
+<!-- Made from the registry of losses: spml loss docs FOLDER -->
 
 The losses of single-positive multi-label learning. Letters: z logits, p = σ(z), n = 1 - p, sp = -log(1-p), sn = -log p, y = 1 observed positive,
 0 unknown, t full labels, ℓ pseudo-labels (1, 0, -1), sg(x) is x without gradient. The loss is the mean of the given entries over the batch (reductions mean, sum, batch).

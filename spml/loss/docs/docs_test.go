@@ -1,4 +1,4 @@
-package main
+package docs
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 
 // docs/methods.md and its pictures are what the registry gives.
 func TestDocsAreCurrent(t *testing.T) {
-	files, err := generate()
+	files, err := Files()
 	require.NoError(t, err)
 	docs := filepath.Join(testroot.Module(), "docs")
 	for name, want := range files {
