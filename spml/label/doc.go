@@ -3,7 +3,8 @@
 //
 // # Estimators
 //
-// Role is ROLE's table of label logits, a parameter of its own optimizer group. APL gives asymmetric pseudo-labels after
+// Role is ROLE's table of label logits, a parameter of its own optimizer group; LazyRole takes the same dense Adam steps while it touches
+// only the rows of a batch. APL gives asymmetric pseudo-labels after
 // each epoch. LargeLoss keeps labels that LL-Cp has corrected. ScoreAverage with ExpectedNegatives serves EN and EN+CL, HeatMaps
 // EN+SCL. Threshold is MIME's growing label matrix. Schedule moves GR's and GPR's parameters, or holds them trainable. Queue is
 // LAC's memory. VLPL and DAMP turn similarities of an image-text model into pseudo-labels; they keep nothing. SMILE is
