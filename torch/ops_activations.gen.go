@@ -354,3 +354,101 @@ func (t *Tensor) Hardswish() *Tensor {
 	runtime.KeepAlive(t)
 	return r
 }
+
+var opMish = opRef{name: "aten::mish", overload: ""}
+
+// Mish is self·tanh(softplus(self)).
+//
+//	aten::mish(Tensor self) -> Tensor
+func (t *Tensor) Mish() *Tensor {
+	call := args{op: &opMish}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var fnFeatureDropout = opRef{name: "aten::feature_dropout", overload: ""}
+
+// FeatureDropout zeroes whole channels of [N, C, …] with probability p and scales the rest by 1/(1-p) when training.
+//
+//	aten::feature_dropout(Tensor input, float p, bool train) -> Tensor
+func FeatureDropout(input *Tensor, p float64, train bool) *Tensor {
+	call := args{op: &fnFeatureDropout}
+	call.tensor(input)
+	call.float(p)
+	call.bool(train)
+	r := call.one()
+	runtime.KeepAlive(input)
+	return r
+}
+
+var opSelu = opRef{name: "aten::selu", overload: ""}
+
+// Selu is the scaled ELU of self-normalising networks.
+//
+//	aten::selu(Tensor self) -> Tensor
+func (t *Tensor) Selu() *Tensor {
+	call := args{op: &opSelu}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opCelu = opRef{name: "aten::celu", overload: ""}
+
+// Celu is max(0, self) + min(0, alpha·(e^(self/alpha) - 1)).
+//
+//	aten::celu(Tensor self, Scalar alpha=1.) -> Tensor
+func (t *Tensor) Celu(alpha any) *Tensor {
+	call := args{op: &opCelu}
+	call.tensor(t)
+	call.scalar(alpha)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opHardshrink = opRef{name: "aten::hardshrink", overload: ""}
+
+// Hardshrink sets what lies within ±lambd to zero.
+//
+//	aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
+func (t *Tensor) Hardshrink(lambd any) *Tensor {
+	call := args{op: &opHardshrink}
+	call.tensor(t)
+	call.scalar(lambd)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opSoftshrink = opRef{name: "aten::softshrink", overload: ""}
+
+// Softshrink moves values toward zero by lambd.
+//
+//	aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
+func (t *Tensor) Softshrink(lambd any) *Tensor {
+	call := args{op: &opSoftshrink}
+	call.tensor(t)
+	call.scalar(lambd)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opThreshold = opRef{name: "aten::threshold", overload: ""}
+
+// Threshold replaces what is not above the threshold by a value.
+//
+//	aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
+func (t *Tensor) Threshold(threshold any, value any) *Tensor {
+	call := args{op: &opThreshold}
+	call.tensor(t)
+	call.scalar(threshold)
+	call.scalar(value)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}

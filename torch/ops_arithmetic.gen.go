@@ -534,3 +534,33 @@ func (t *Tensor) LerpTensor(end *Tensor, weight *Tensor) *Tensor {
 	runtime.KeepAlive(weight)
 	return r
 }
+
+var opHypot = opRef{name: "aten::hypot", overload: ""}
+
+// Hypot is √(self² + other²).
+//
+//	aten::hypot(Tensor self, Tensor other) -> Tensor
+func (t *Tensor) Hypot(other *Tensor) *Tensor {
+	call := args{op: &opHypot}
+	call.tensor(t)
+	call.tensor(other)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opFloorDivide = opRef{name: "aten::floor_divide", overload: ""}
+
+// FloorDivide is the quotient rounded down, as Python's //.
+//
+//	aten::floor_divide(Tensor self, Tensor other) -> Tensor
+func (t *Tensor) FloorDivide(other *Tensor) *Tensor {
+	call := args{op: &opFloorDivide}
+	call.tensor(t)
+	call.tensor(other)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}

@@ -417,3 +417,78 @@ func Isin(elements *Tensor, testElements *Tensor) *Tensor {
 	runtime.KeepAlive(testElements)
 	return r
 }
+
+var opBitwiseAnd = opRef{name: "aten::bitwise_and", overload: "Tensor"}
+
+// BitwiseAnd works on integers and bools.
+//
+//	aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor
+func (t *Tensor) BitwiseAnd(other *Tensor) *Tensor {
+	call := args{op: &opBitwiseAnd}
+	call.tensor(t)
+	call.tensor(other)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opBitwiseOr = opRef{name: "aten::bitwise_or", overload: "Tensor"}
+
+// BitwiseOr works on integers and bools.
+//
+//	aten::bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor
+func (t *Tensor) BitwiseOr(other *Tensor) *Tensor {
+	call := args{op: &opBitwiseOr}
+	call.tensor(t)
+	call.tensor(other)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opBitwiseXor = opRef{name: "aten::bitwise_xor", overload: "Tensor"}
+
+// BitwiseXor works on integers and bools.
+//
+//	aten::bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor
+func (t *Tensor) BitwiseXor(other *Tensor) *Tensor {
+	call := args{op: &opBitwiseXor}
+	call.tensor(t)
+	call.tensor(other)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opBitwiseNot = opRef{name: "aten::bitwise_not", overload: ""}
+
+// BitwiseNot works on integers and bools.
+//
+//	aten::bitwise_not(Tensor self) -> Tensor
+func (t *Tensor) BitwiseNot() *Tensor {
+	call := args{op: &opBitwiseNot}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opMaskedScatter = opRef{name: "aten::masked_scatter", overload: ""}
+
+// MaskedScatter replaces the elements under the mask by the first values of source in order.
+//
+//	aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor
+func (t *Tensor) MaskedScatter(mask *Tensor, source *Tensor) *Tensor {
+	call := args{op: &opMaskedScatter}
+	call.tensor(t)
+	call.tensor(mask)
+	call.tensor(source)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(mask)
+	runtime.KeepAlive(source)
+	return r
+}

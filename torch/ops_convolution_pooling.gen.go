@@ -237,3 +237,214 @@ func (t *Tensor) PixelShuffle(upscaleFactor int) *Tensor {
 	runtime.KeepAlive(t)
 	return r
 }
+
+var fnConv3d = opRef{name: "aten::conv3d", overload: ""}
+
+// Conv3d is the three-dimensional convolution of [N, C, D, H, W].
+//
+//	aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor
+func Conv3d(input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, dilation []int, groups int) *Tensor {
+	call := args{op: &fnConv3d}
+	call.tensor(input)
+	call.tensor(weight)
+	call.tensor(bias)
+	call.ints(stride)
+	call.ints(padding)
+	call.ints(dilation)
+	call.int(groups)
+	r := call.one()
+	runtime.KeepAlive(input)
+	runtime.KeepAlive(weight)
+	runtime.KeepAlive(bias)
+	return r
+}
+
+var fnConvTranspose1d = opRef{name: "aten::conv_transpose1d", overload: ""}
+
+// ConvTranspose1d is the gradient of Conv1d with respect to its input.
+//
+//	aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor
+func ConvTranspose1d(input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, outputPadding []int, groups int, dilation []int) *Tensor {
+	call := args{op: &fnConvTranspose1d}
+	call.tensor(input)
+	call.tensor(weight)
+	call.tensor(bias)
+	call.ints(stride)
+	call.ints(padding)
+	call.ints(outputPadding)
+	call.int(groups)
+	call.ints(dilation)
+	r := call.one()
+	runtime.KeepAlive(input)
+	runtime.KeepAlive(weight)
+	runtime.KeepAlive(bias)
+	return r
+}
+
+var opMaxPool1d = opRef{name: "aten::max_pool1d", overload: ""}
+
+// MaxPool1d takes maxima over windows of [N, C, L].
+//
+//	aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor
+func (t *Tensor) MaxPool1d(kernelSize []int, stride []int, padding []int, dilation []int, ceilMode bool) *Tensor {
+	call := args{op: &opMaxPool1d}
+	call.tensor(t)
+	call.ints(kernelSize)
+	call.ints(stride)
+	call.ints(padding)
+	call.ints(dilation)
+	call.bool(ceilMode)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opAvgPool1d = opRef{name: "aten::avg_pool1d", overload: ""}
+
+// AvgPool1d takes means over windows of [N, C, L].
+//
+//	aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor
+func (t *Tensor) AvgPool1d(kernelSize []int, stride []int, padding []int, ceilMode bool, countIncludePad bool) *Tensor {
+	call := args{op: &opAvgPool1d}
+	call.tensor(t)
+	call.ints(kernelSize)
+	call.ints(stride)
+	call.ints(padding)
+	call.bool(ceilMode)
+	call.bool(countIncludePad)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opAdaptiveAvgPool1d = opRef{name: "aten::adaptive_avg_pool1d", overload: ""}
+
+// AdaptiveAvgPool1d takes means so that the output has this length.
+//
+//	aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor
+func (t *Tensor) AdaptiveAvgPool1d(outputSize ...int) *Tensor {
+	call := args{op: &opAdaptiveAvgPool1d}
+	call.tensor(t)
+	call.ints(outputSize)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opMaxPool3d = opRef{name: "aten::max_pool3d", overload: ""}
+
+// MaxPool3d takes maxima over windows of [N, C, D, H, W].
+//
+//	aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor
+func (t *Tensor) MaxPool3d(kernelSize []int, stride []int, padding []int, dilation []int, ceilMode bool) *Tensor {
+	call := args{op: &opMaxPool3d}
+	call.tensor(t)
+	call.ints(kernelSize)
+	call.ints(stride)
+	call.ints(padding)
+	call.ints(dilation)
+	call.bool(ceilMode)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opAvgPool3d = opRef{name: "aten::avg_pool3d", overload: ""}
+
+// AvgPool3d takes means over windows of [N, C, D, H, W].
+//
+//	aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
+func (t *Tensor) AvgPool3d(kernelSize []int, stride []int, padding []int, ceilMode bool, countIncludePad bool) *Tensor {
+	call := args{op: &opAvgPool3d}
+	call.tensor(t)
+	call.ints(kernelSize)
+	call.ints(stride)
+	call.ints(padding)
+	call.bool(ceilMode)
+	call.bool(countIncludePad)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opIm2col = opRef{name: "aten::im2col", overload: ""}
+
+// Im2col lays the windows of [N, C, H, W] out as columns (torch.nn.Unfold).
+//
+//	aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor
+func (t *Tensor) Im2col(kernelSize []int, dilation []int, padding []int, stride []int) *Tensor {
+	call := args{op: &opIm2col}
+	call.tensor(t)
+	call.ints(kernelSize)
+	call.ints(dilation)
+	call.ints(padding)
+	call.ints(stride)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opCol2im = opRef{name: "aten::col2im", overload: ""}
+
+// Col2im adds columns back into an image (torch.nn.Fold).
+//
+//	aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor
+func (t *Tensor) Col2im(outputSize []int, kernelSize []int, dilation []int, padding []int, stride []int) *Tensor {
+	call := args{op: &opCol2im}
+	call.tensor(t)
+	call.ints(outputSize)
+	call.ints(kernelSize)
+	call.ints(dilation)
+	call.ints(padding)
+	call.ints(stride)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var fnGridSampler = opRef{name: "aten::grid_sampler", overload: ""}
+
+// GridSampler reads input at the positions of grid in [-1, 1]; interpolation 0 bilinear, 1 nearest, 2 bicubic; padding 0 zeros, 1 border, 2 reflection.
+//
+//	aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
+func GridSampler(input *Tensor, grid *Tensor, interpolationMode int, paddingMode int, alignCorners bool) *Tensor {
+	call := args{op: &fnGridSampler}
+	call.tensor(input)
+	call.tensor(grid)
+	call.int(interpolationMode)
+	call.int(paddingMode)
+	call.bool(alignCorners)
+	r := call.one()
+	runtime.KeepAlive(input)
+	runtime.KeepAlive(grid)
+	return r
+}
+
+var opAffineGrid = opRef{name: "aten::affine_grid_generator", overload: ""}
+
+// AffineGrid makes GridSampler's positions from affine matrices [N, 2, 3].
+//
+//	aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor
+func (t *Tensor) AffineGrid(size []int, alignCorners bool) *Tensor {
+	call := args{op: &opAffineGrid}
+	call.tensor(t)
+	call.ints(size)
+	call.bool(alignCorners)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opPixelUnshuffle = opRef{name: "aten::pixel_unshuffle", overload: ""}
+
+// PixelUnshuffle turns [N, C, H·r, W·r] into [N, C·r², H, W].
+//
+//	aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor
+func (t *Tensor) PixelUnshuffle(downscaleFactor int) *Tensor {
+	call := args{op: &opPixelUnshuffle}
+	call.tensor(t)
+	call.int(downscaleFactor)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}

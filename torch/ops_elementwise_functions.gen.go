@@ -419,3 +419,185 @@ func (t *Tensor) ClampTensor(min *Tensor, max *Tensor) *Tensor {
 	runtime.KeepAlive(max)
 	return r
 }
+
+var opErfc = opRef{name: "aten::erfc", overload: ""}
+
+// Erfc is 1 - Erf, exact for large values.
+//
+//	aten::erfc(Tensor self) -> Tensor
+func (t *Tensor) Erfc() *Tensor {
+	call := args{op: &opErfc}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opErfinv = opRef{name: "aten::erfinv", overload: ""}
+
+// Erfinv is the inverse of Erf on (-1, 1).
+//
+//	aten::erfinv(Tensor self) -> Tensor
+func (t *Tensor) Erfinv() *Tensor {
+	call := args{op: &opErfinv}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opSinh = opRef{name: "aten::sinh", overload: ""}
+
+// Sinh is the hyperbolic sine.
+//
+//	aten::sinh(Tensor self) -> Tensor
+func (t *Tensor) Sinh() *Tensor {
+	call := args{op: &opSinh}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opCosh = opRef{name: "aten::cosh", overload: ""}
+
+// Cosh is the hyperbolic cosine.
+//
+//	aten::cosh(Tensor self) -> Tensor
+func (t *Tensor) Cosh() *Tensor {
+	call := args{op: &opCosh}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opAsin = opRef{name: "aten::asin", overload: ""}
+
+// Asin is the inverse sine.
+//
+//	aten::asin(Tensor self) -> Tensor
+func (t *Tensor) Asin() *Tensor {
+	call := args{op: &opAsin}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opAcos = opRef{name: "aten::acos", overload: ""}
+
+// Acos is the inverse cosine.
+//
+//	aten::acos(Tensor self) -> Tensor
+func (t *Tensor) Acos() *Tensor {
+	call := args{op: &opAcos}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opAsinh = opRef{name: "aten::asinh", overload: ""}
+
+// Asinh is the inverse hyperbolic sine.
+//
+//	aten::asinh(Tensor self) -> Tensor
+func (t *Tensor) Asinh() *Tensor {
+	call := args{op: &opAsinh}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opAcosh = opRef{name: "aten::acosh", overload: ""}
+
+// Acosh is the inverse hyperbolic cosine.
+//
+//	aten::acosh(Tensor self) -> Tensor
+func (t *Tensor) Acosh() *Tensor {
+	call := args{op: &opAcosh}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opAtanh = opRef{name: "aten::atanh", overload: ""}
+
+// Atanh is the inverse hyperbolic tangent.
+//
+//	aten::atanh(Tensor self) -> Tensor
+func (t *Tensor) Atanh() *Tensor {
+	call := args{op: &opAtanh}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opExp2 = opRef{name: "aten::exp2", overload: ""}
+
+// Exp2 is 2 to the power self.
+//
+//	aten::exp2(Tensor self) -> Tensor
+func (t *Tensor) Exp2() *Tensor {
+	call := args{op: &opExp2}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opFrac = opRef{name: "aten::frac", overload: ""}
+
+// Frac is self - trunc(self).
+//
+//	aten::frac(Tensor self) -> Tensor
+func (t *Tensor) Frac() *Tensor {
+	call := args{op: &opFrac}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opLogit = opRef{name: "aten::logit", overload: ""}
+
+// Logit is log(self/(1 - self)).
+//
+//	aten::logit(Tensor self, float? eps=None) -> Tensor
+func (t *Tensor) Logit() *Tensor {
+	call := args{op: &opLogit}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opLgamma = opRef{name: "aten::lgamma", overload: ""}
+
+// Lgamma is the logarithm of the absolute value of the gamma function.
+//
+//	aten::lgamma(Tensor self) -> Tensor
+func (t *Tensor) Lgamma() *Tensor {
+	call := args{op: &opLgamma}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opDigamma = opRef{name: "aten::digamma", overload: ""}
+
+// Digamma is the derivative of Lgamma.
+//
+//	aten::digamma(Tensor self) -> Tensor
+func (t *Tensor) Digamma() *Tensor {
+	call := args{op: &opDigamma}
+	call.tensor(t)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}

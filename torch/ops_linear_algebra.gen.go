@@ -330,3 +330,112 @@ func (t *Tensor) LinalgEigh() (*Tensor, *Tensor) {
 	runtime.KeepAlive(t)
 	return r, s
 }
+
+var fnLinalgCross = opRef{name: "aten::linalg_cross", overload: ""}
+
+// LinalgCross is the vector product along a dimension of 3.
+//
+//	aten::linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor
+func LinalgCross(self *Tensor, other *Tensor, dim int) *Tensor {
+	call := args{op: &fnLinalgCross}
+	call.tensor(self)
+	call.tensor(other)
+	call.int(dim)
+	r := call.one()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opLinalgNorm = opRef{name: "aten::linalg_norm", overload: ""}
+
+// LinalgNorm is a norm of vectors (one dimension) or matrices (two).
+//
+//	aten::linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+func (t *Tensor) LinalgNorm(ord any, dim []int, keepdim bool) *Tensor {
+	call := args{op: &opLinalgNorm}
+	call.tensor(t)
+	call.scalar(ord)
+	call.ints(dim)
+	call.bool(keepdim)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opLinalgPinv = opRef{name: "aten::linalg_pinv", overload: ""}
+
+// LinalgPinv is the pseudo-inverse; singular values under rcond times the largest count as zero.
+//
+//	aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor
+func (t *Tensor) LinalgPinv(rcond float64) *Tensor {
+	call := args{op: &opLinalgPinv}
+	call.tensor(t)
+	call.float(rcond)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opLinalgMatrixPower = opRef{name: "aten::linalg_matrix_power", overload: ""}
+
+// LinalgMatrixPower multiplies a square matrix n times; negative n inverts.
+//
+//	aten::linalg_matrix_power(Tensor self, int n) -> Tensor
+func (t *Tensor) LinalgMatrixPower(n int) *Tensor {
+	call := args{op: &opLinalgMatrixPower}
+	call.tensor(t)
+	call.int(n)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opAddmv = opRef{name: "aten::addmv", overload: ""}
+
+// Addmv is self + mat·vec.
+//
+//	aten::addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor
+func (t *Tensor) Addmv(mat *Tensor, vec *Tensor) *Tensor {
+	call := args{op: &opAddmv}
+	call.tensor(t)
+	call.tensor(mat)
+	call.tensor(vec)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(mat)
+	runtime.KeepAlive(vec)
+	return r
+}
+
+var opDist = opRef{name: "aten::dist", overload: ""}
+
+// Dist is the p-norm of self - other.
+//
+//	aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor
+func (t *Tensor) Dist(other *Tensor, p any) *Tensor {
+	call := args{op: &opDist}
+	call.tensor(t)
+	call.tensor(other)
+	call.scalar(p)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opRenorm = opRef{name: "aten::renorm", overload: ""}
+
+// Renorm shrinks slices along a dimension to at most this p-norm.
+//
+//	aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor
+func (t *Tensor) Renorm(p any, dim int, maxnorm any) *Tensor {
+	call := args{op: &opRenorm}
+	call.tensor(t)
+	call.scalar(p)
+	call.int(dim)
+	call.scalar(maxnorm)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}

@@ -159,3 +159,96 @@ func (t *Tensor) BinaryCrossEntropy(target *Tensor, weight *Tensor, reduction in
 	runtime.KeepAlive(weight)
 	return r
 }
+
+var fnMarginRankingLoss = opRef{name: "aten::margin_ranking_loss", overload: ""}
+
+// MarginRankingLoss is max(0, -target·(input1 - input2) + margin).
+//
+//	aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor
+func MarginRankingLoss(input1 *Tensor, input2 *Tensor, target *Tensor, margin float64, reduction int) *Tensor {
+	call := args{op: &fnMarginRankingLoss}
+	call.tensor(input1)
+	call.tensor(input2)
+	call.tensor(target)
+	call.float(margin)
+	call.int(reduction)
+	r := call.one()
+	runtime.KeepAlive(input1)
+	runtime.KeepAlive(input2)
+	runtime.KeepAlive(target)
+	return r
+}
+
+var fnCosineEmbeddingLoss = opRef{name: "aten::cosine_embedding_loss", overload: ""}
+
+// CosineEmbeddingLoss is 1 - cos for target 1, max(0, cos - margin) for -1.
+//
+//	aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor
+func CosineEmbeddingLoss(input1 *Tensor, input2 *Tensor, target *Tensor, margin float64, reduction int) *Tensor {
+	call := args{op: &fnCosineEmbeddingLoss}
+	call.tensor(input1)
+	call.tensor(input2)
+	call.tensor(target)
+	call.float(margin)
+	call.int(reduction)
+	r := call.one()
+	runtime.KeepAlive(input1)
+	runtime.KeepAlive(input2)
+	runtime.KeepAlive(target)
+	return r
+}
+
+var fnTripletMarginLoss = opRef{name: "aten::triplet_margin_loss", overload: ""}
+
+// TripletMarginLoss is max(0, |a - p| - |a - n| + margin).
+//
+//	aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor
+func TripletMarginLoss(anchor *Tensor, positive *Tensor, negative *Tensor, margin float64, p float64, eps float64, swap bool, reduction int) *Tensor {
+	call := args{op: &fnTripletMarginLoss}
+	call.tensor(anchor)
+	call.tensor(positive)
+	call.tensor(negative)
+	call.float(margin)
+	call.float(p)
+	call.float(eps)
+	call.bool(swap)
+	call.int(reduction)
+	r := call.one()
+	runtime.KeepAlive(anchor)
+	runtime.KeepAlive(positive)
+	runtime.KeepAlive(negative)
+	return r
+}
+
+var opHingeEmbeddingLoss = opRef{name: "aten::hinge_embedding_loss", overload: ""}
+
+// HingeEmbeddingLoss is self for target 1, max(0, margin - self) for -1.
+//
+//	aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor
+func (t *Tensor) HingeEmbeddingLoss(target *Tensor, margin float64, reduction int) *Tensor {
+	call := args{op: &opHingeEmbeddingLoss}
+	call.tensor(t)
+	call.tensor(target)
+	call.float(margin)
+	call.int(reduction)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(target)
+	return r
+}
+
+var opSoftMarginLoss = opRef{name: "aten::soft_margin_loss", overload: ""}
+
+// SoftMarginLoss is log(1 + e^(-target·self)).
+//
+//	aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
+func (t *Tensor) SoftMarginLoss(target *Tensor, reduction int) *Tensor {
+	call := args{op: &opSoftMarginLoss}
+	call.tensor(t)
+	call.tensor(target)
+	call.int(reduction)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(target)
+	return r
+}

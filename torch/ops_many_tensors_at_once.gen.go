@@ -270,3 +270,173 @@ func ForeachAddcdiv_(self []*Tensor, tensor1 []*Tensor, tensor2 []*Tensor, value
 	runtime.KeepAlive(tensor1)
 	runtime.KeepAlive(tensor2)
 }
+
+var fnForeachMulScalar = opRef{name: "aten::_foreach_mul", overload: "Scalar"}
+
+// ForeachMulScalar multiplies each tensor by a number.
+//
+//	aten::_foreach_mul.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
+func ForeachMulScalar(self []*Tensor, scalar any) []*Tensor {
+	call := args{op: &fnForeachMulScalar}
+	call.tensors(self)
+	call.scalar(scalar)
+	r := call.list()
+	runtime.KeepAlive(self)
+	return r
+}
+
+var fnForeachSub = opRef{name: "aten::_foreach_sub", overload: "List"}
+
+// ForeachSub is self - alpha·other for each pair.
+//
+//	aten::_foreach_sub.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]
+func ForeachSub(self []*Tensor, other []*Tensor, alpha any) []*Tensor {
+	call := args{op: &fnForeachSub}
+	call.tensors(self)
+	call.tensors(other)
+	call.scalar(alpha)
+	r := call.list()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var fnForeachSub_ = opRef{name: "aten::_foreach_sub_", overload: "List"}
+
+// ForeachSub_ subtracts alpha times the other list in place.
+//
+//	aten::_foreach_sub_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()
+func ForeachSub_(self []*Tensor, other []*Tensor, alpha any) {
+	call := args{op: &fnForeachSub_}
+	call.tensors(self)
+	call.tensors(other)
+	call.scalar(alpha)
+	call.void()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(other)
+}
+
+var fnForeachAddScalar = opRef{name: "aten::_foreach_add", overload: "Scalar"}
+
+// ForeachAddScalar adds a number to each tensor.
+//
+//	aten::_foreach_add.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
+func ForeachAddScalar(self []*Tensor, scalar any) []*Tensor {
+	call := args{op: &fnForeachAddScalar}
+	call.tensors(self)
+	call.scalar(scalar)
+	r := call.list()
+	runtime.KeepAlive(self)
+	return r
+}
+
+var fnForeachDiv_ = opRef{name: "aten::_foreach_div_", overload: "List"}
+
+// ForeachDiv_ divides pairs in place.
+//
+//	aten::_foreach_div_.List(Tensor(a!)[] self, Tensor[] other) -> ()
+func ForeachDiv_(self []*Tensor, other []*Tensor) {
+	call := args{op: &fnForeachDiv_}
+	call.tensors(self)
+	call.tensors(other)
+	call.void()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(other)
+}
+
+var fnForeachMulTensor_ = opRef{name: "aten::_foreach_mul_", overload: "Tensor"}
+
+// ForeachMulTensor_ multiplies each tensor by a tensor of one element in place.
+//
+//	aten::_foreach_mul_.Tensor(Tensor(a!)[] self, Tensor other) -> ()
+func ForeachMulTensor_(self []*Tensor, other *Tensor) {
+	call := args{op: &fnForeachMulTensor_}
+	call.tensors(self)
+	call.tensor(other)
+	call.void()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(other)
+}
+
+var fnForeachMaximum_ = opRef{name: "aten::_foreach_maximum_", overload: "List"}
+
+// ForeachMaximum_ takes the larger of each pair in place.
+//
+//	aten::_foreach_maximum_.List(Tensor(a!)[] self, Tensor[] other) -> ()
+func ForeachMaximum_(self []*Tensor, other []*Tensor) {
+	call := args{op: &fnForeachMaximum_}
+	call.tensors(self)
+	call.tensors(other)
+	call.void()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(other)
+}
+
+var fnForeachNeg = opRef{name: "aten::_foreach_neg", overload: ""}
+
+// ForeachNeg is the negative of each tensor.
+//
+//	aten::_foreach_neg(Tensor[] self) -> Tensor[]
+func ForeachNeg(self []*Tensor) []*Tensor {
+	call := args{op: &fnForeachNeg}
+	call.tensors(self)
+	r := call.list()
+	runtime.KeepAlive(self)
+	return r
+}
+
+var fnForeachAbs = opRef{name: "aten::_foreach_abs", overload: ""}
+
+// ForeachAbs is the absolute value of each tensor.
+//
+//	aten::_foreach_abs(Tensor[] self) -> Tensor[]
+func ForeachAbs(self []*Tensor) []*Tensor {
+	call := args{op: &fnForeachAbs}
+	call.tensors(self)
+	r := call.list()
+	runtime.KeepAlive(self)
+	return r
+}
+
+var fnForeachPow = opRef{name: "aten::_foreach_pow", overload: "Scalar"}
+
+// ForeachPow raises each tensor to a power.
+//
+//	aten::_foreach_pow.Scalar(Tensor[] self, Scalar exponent) -> Tensor[]
+func ForeachPow(self []*Tensor, exponent any) []*Tensor {
+	call := args{op: &fnForeachPow}
+	call.tensors(self)
+	call.scalar(exponent)
+	r := call.list()
+	runtime.KeepAlive(self)
+	return r
+}
+
+var fnForeachLerpTensors_ = opRef{name: "aten::_foreach_lerp_", overload: "List"}
+
+// ForeachLerpTensors_ moves each tensor toward another with weights of their own.
+//
+//	aten::_foreach_lerp_.List(Tensor(a!)[] self, Tensor[] tensors1, Tensor[] weights) -> ()
+func ForeachLerpTensors_(self []*Tensor, tensors1 []*Tensor, weights []*Tensor) {
+	call := args{op: &fnForeachLerpTensors_}
+	call.tensors(self)
+	call.tensors(tensors1)
+	call.tensors(weights)
+	call.void()
+	runtime.KeepAlive(self)
+	runtime.KeepAlive(tensors1)
+	runtime.KeepAlive(weights)
+}
+
+var fnForeachClampMin_ = opRef{name: "aten::_foreach_clamp_min_", overload: "Scalar"}
+
+// ForeachClampMin_ raises what lies below a number to it.
+//
+//	aten::_foreach_clamp_min_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()
+func ForeachClampMin_(self []*Tensor, scalar any) {
+	call := args{op: &fnForeachClampMin_}
+	call.tensors(self)
+	call.scalar(scalar)
+	call.void()
+	runtime.KeepAlive(self)
+}

@@ -379,3 +379,123 @@ func (t *Tensor) MedianDim(dim int, keepdim bool) (*Tensor, *Tensor) {
 	runtime.KeepAlive(t)
 	return r, s
 }
+
+var opNansum = opRef{name: "aten::nansum", overload: ""}
+
+// Nansum sums along dimensions and counts NaN as zero.
+//
+//	aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+func (t *Tensor) Nansum(dim []int, keepdim bool) *Tensor {
+	call := args{op: &opNansum}
+	call.tensor(t)
+	call.ints(dim)
+	call.bool(keepdim)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opNanmean = opRef{name: "aten::nanmean", overload: ""}
+
+// Nanmean is the mean of the elements that are not NaN.
+//
+//	aten::nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+func (t *Tensor) Nanmean(dim []int, keepdim bool) *Tensor {
+	call := args{op: &opNanmean}
+	call.tensor(t)
+	call.ints(dim)
+	call.bool(keepdim)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opStdMean = opRef{name: "aten::std_mean", overload: "correction"}
+
+// StdMean gives the standard deviation (correction 1: unbiased) and the mean.
+//
+//	aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
+func (t *Tensor) StdMean(dim []int, correction any, keepdim bool) (*Tensor, *Tensor) {
+	call := args{op: &opStdMean}
+	call.tensor(t)
+	call.ints(dim)
+	call.scalar(correction)
+	call.bool(keepdim)
+	r, s := call.two()
+	runtime.KeepAlive(t)
+	return r, s
+}
+
+var opCummax = opRef{name: "aten::cummax", overload: ""}
+
+// Cummax gives running maxima and where they are.
+//
+//	aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)
+func (t *Tensor) Cummax(dim int) (*Tensor, *Tensor) {
+	call := args{op: &opCummax}
+	call.tensor(t)
+	call.int(dim)
+	r, s := call.two()
+	runtime.KeepAlive(t)
+	return r, s
+}
+
+var opLogcumsumexp = opRef{name: "aten::logcumsumexp", overload: ""}
+
+// Logcumsumexp is the logarithm of the running sum of exponentials, stable.
+//
+//	aten::logcumsumexp(Tensor self, int dim) -> Tensor
+func (t *Tensor) Logcumsumexp(dim int) *Tensor {
+	call := args{op: &opLogcumsumexp}
+	call.tensor(t)
+	call.int(dim)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opAminmax = opRef{name: "aten::aminmax", overload: ""}
+
+// Aminmax gives minimum and maximum along a dimension in one pass.
+//
+//	aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)
+func (t *Tensor) Aminmax(dim int, keepdim bool) (*Tensor, *Tensor) {
+	call := args{op: &opAminmax}
+	call.tensor(t)
+	call.int(dim)
+	call.bool(keepdim)
+	r, s := call.two()
+	runtime.KeepAlive(t)
+	return r, s
+}
+
+var opMode = opRef{name: "aten::mode", overload: ""}
+
+// Mode gives the most frequent value along a dimension and its index.
+//
+//	aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
+func (t *Tensor) Mode(dim int, keepdim bool) (*Tensor, *Tensor) {
+	call := args{op: &opMode}
+	call.tensor(t)
+	call.int(dim)
+	call.bool(keepdim)
+	r, s := call.two()
+	runtime.KeepAlive(t)
+	return r, s
+}
+
+var opHistc = opRef{name: "aten::histc", overload: ""}
+
+// Histc counts elements in equal bins between min and max; equal limits stand for the data's own.
+//
+//	aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor
+func (t *Tensor) Histc(bins int, min any, max any) *Tensor {
+	call := args{op: &opHistc}
+	call.tensor(t)
+	call.int(bins)
+	call.scalar(min)
+	call.scalar(max)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}

@@ -502,3 +502,88 @@ func (t *Tensor) DiagEmbed(offset int, dim1 int, dim2 int) *Tensor {
 	runtime.KeepAlive(t)
 	return r
 }
+
+var opTile = opRef{name: "aten::tile", overload: ""}
+
+// Tile repeats the tensor along its last dimensions.
+//
+//	aten::tile(Tensor self, SymInt[] dims) -> Tensor
+func (t *Tensor) Tile(dims ...int) *Tensor {
+	call := args{op: &opTile}
+	call.tensor(t)
+	call.ints(dims)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opRot90 = opRef{name: "aten::rot90", overload: ""}
+
+// Rot90 turns k times by 90 degrees in the plane of two dimensions.
+//
+//	aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor
+func (t *Tensor) Rot90(k int, dims []int) *Tensor {
+	call := args{op: &opRot90}
+	call.tensor(t)
+	call.int(k)
+	call.ints(dims)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var opKron = opRef{name: "aten::kron", overload: ""}
+
+// Kron is the Kronecker product.
+//
+//	aten::kron(Tensor self, Tensor other) -> Tensor
+func (t *Tensor) Kron(other *Tensor) *Tensor {
+	call := args{op: &opKron}
+	call.tensor(t)
+	call.tensor(other)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(other)
+	return r
+}
+
+var opDiag = opRef{name: "aten::diag", overload: ""}
+
+// Diag makes a diagonal matrix of a vector or takes a matrix's diagonal.
+//
+//	aten::diag(Tensor self, int diagonal=0) -> Tensor
+func (t *Tensor) Diag(diagonal int) *Tensor {
+	call := args{op: &opDiag}
+	call.tensor(t)
+	call.int(diagonal)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}
+
+var fnBlockDiag = opRef{name: "aten::block_diag", overload: ""}
+
+// BlockDiag puts matrices along a diagonal.
+//
+//	aten::block_diag(Tensor[] tensors) -> Tensor
+func BlockDiag(tensors []*Tensor) *Tensor {
+	call := args{op: &fnBlockDiag}
+	call.tensors(tensors)
+	r := call.one()
+	runtime.KeepAlive(tensors)
+	return r
+}
+
+var opChannelShuffle = opRef{name: "aten::channel_shuffle", overload: ""}
+
+// ChannelShuffle mixes the channels of [N, C, *] between groups.
+//
+//	aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor
+func (t *Tensor) ChannelShuffle(groups int) *Tensor {
+	call := args{op: &opChannelShuffle}
+	call.tensor(t)
+	call.int(groups)
+	r := call.one()
+	runtime.KeepAlive(t)
+	return r
+}

@@ -145,3 +145,18 @@ func (t *Tensor) Unique(sorted bool, returnInverse bool, returnCounts bool) (*Te
 	runtime.KeepAlive(t)
 	return r, s, u
 }
+
+var opBucketize = opRef{name: "aten::bucketize", overload: "Tensor"}
+
+// Bucketize gives the index of the bucket, between sorted boundaries, of each element.
+//
+//	aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor
+func (t *Tensor) Bucketize(boundaries *Tensor) *Tensor {
+	call := args{op: &opBucketize}
+	call.tensor(t)
+	call.tensor(boundaries)
+	r := call.one()
+	runtime.KeepAlive(t)
+	runtime.KeepAlive(boundaries)
+	return r
+}

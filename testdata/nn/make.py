@@ -1,10 +1,10 @@
 """Makes the golden files of torch/nn, torch/optim and spml/backbone from PyTorch and torchvision.
 
     python make.py            all of them, beside this file
-    python make.py layers     one of: layers init mlp optim vision
+    python make.py layers     one of: layers attention interpolate init mlp optim vision
 
 Written with torch 2.11.0 and torchvision 0.26.0, one thread. float32 values are printed with nine digits, which name one
-float32, float64 values in full.
+float32, float64 values in full; -1e300 stands for minus infinity.
 """
 import json
 import math
@@ -22,7 +22,7 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 def arr(t):
-    return {"shape": list(t.shape), "data": [float("%.9g" % v) if t.dtype == torch.float32 else v for v in t.detach().double().flatten().tolist()]}
+    return {"shape": list(t.shape), "data": [-1e300 if v == -math.inf else float("%.9g" % v) if t.dtype == torch.float32 else v for v in t.detach().double().flatten().tolist()]}
 
 
 def save(name, d):
@@ -76,6 +76,32 @@ LAYERS = {
     "flatten": (lambda **k: nn.Flatten(), (2, 3, 4)),
     "embedding": (lambda **k: nn.Embedding(7, 4, **k), None),
     "sequential": (mlp_small, (3, 6)),
+    "batchnorm1d": (lambda **k: nn.BatchNorm1d(4, **k), (5, 4)),
+    "batchnorm1d_length": (lambda **k: nn.BatchNorm1d(3, eps=1e-3, momentum=0.3, **k), (4, 3, 3)),
+    "batchnorm1d_no_affine": (lambda **k: nn.BatchNorm1d(4, affine=False, **k), (5, 4)),
+    "groupnorm": (lambda **k: nn.GroupNorm(2, 4, **k), (2, 4, 3, 2)),
+    "groupnorm_no_affine": (lambda **k: nn.GroupNorm(3, 3, eps=1e-3, affine=False, **k), (2, 3, 5)),
+    "instancenorm2d": (lambda **k: nn.InstanceNorm2d(3, **k), (2, 3, 3, 2)),
+    "instancenorm2d_affine": (lambda **k: nn.InstanceNorm2d(3, affine=True, eps=1e-3, **k), (2, 3, 3, 2)),
+    "rmsnorm": (lambda **k: nn.RMSNorm(5, **k), (3, 4, 5)),
+    "rmsnorm_eps": (lambda **k: nn.RMSNorm((4, 5), eps=1e-2, **k), (3, 4, 5)),
+    "conv1d": (lambda **k: nn.Conv1d(2, 4, 3, stride=2, padding=1, groups=2, **k), (2, 2, 7)),
+    "conv_transpose2d": (lambda **k: nn.ConvTranspose2d(2, 4, 3, stride=2, padding=1, output_padding=1, groups=2, **k), (2, 2, 3, 4)),
+    "leaky_relu": (lambda **k: nn.LeakyReLU(0.1), (4, 5)),
+    "elu": (lambda **k: nn.ELU(0.7), (4, 5)),
+    "prelu": (lambda **k: nn.PReLU(3, **k), (2, 3, 4)),
+    "sigmoid": (lambda **k: nn.Sigmoid(), (4, 5)),
+    "tanh": (lambda **k: nn.Tanh(), (4, 5)),
+    "softmax": (lambda **k: nn.Softmax(dim=1), (2, 3, 4)),
+    "softplus": (lambda **k: nn.Softplus(), (4, 5)),
+    "mish": (lambda **k: nn.Mish(), (4, 5)),
+    "hardswish": (lambda **k: nn.Hardswish(), (4, 5)),
+    "hardsigmoid": (lambda **k: nn.Hardsigmoid(), (4, 5)),
+    "dropout2d": (lambda **k: nn.Dropout2d(0.4), (4, 5, 2, 2)),
+    "adaptive_max_pool2d": (lambda **k: nn.AdaptiveMaxPool2d((3, 2)), (2, 3, 7, 5)),
+    "pixel_shuffle": (lambda **k: nn.PixelShuffle(2), (1, 8, 2, 3)),
+    "upsample_nearest": (lambda **k: nn.Upsample(scale_factor=2.0), (1, 2, 3, 4)),
+    "upsample_bilinear": (lambda **k: nn.Upsample(size=(5, 3), mode="bilinear", align_corners=True), (1, 2, 3, 4)),
 }
 
 
@@ -113,6 +139,164 @@ def layers():
                     "grads": {k: arr(p.grad) for k, p in m.named_parameters()}, "state_after": {k: arr(v) for k, v in m.named_buffers()},
                 })
     save("layers", {"cases": cases})
+
+
+def randn(g, dt, *shape):
+    return torch.randn(shape, generator=g, dtype=torch.float64).to(dt)
+
+
+def fill(m, g):
+    with torch.no_grad():
+        for k, v in m.state_dict().items():
+            v.copy_(torch.randn(v.shape, generator=g, dtype=torch.float64).to(v.dtype) * 0.3 + (1 if "norm" in k and "weight" in k else 0))
+
+
+def attention():
+    """MultiheadAttention and the transformer layers: initial values, outputs, attention weights, gradients of inputs and
+    parameters, under masks of every kind. Evaluation mode runs with gradients on, so Python takes the same path in both."""
+    cases = []
+    E, H, N, L, S = 8, 2, 3, 4, 5
+
+    def run(kind, make, inputs, call, dt, training, masks, about):
+        seed = 500 + len(cases)
+        torch.manual_seed(seed)
+        m = make()
+        initial = {k: arr(v) for k, v in m.state_dict().items()} if dt == torch.float32 else {}
+        g = torch.Generator().manual_seed(seed + 1)
+        fill(m, g)
+        state = {k: arr(v) for k, v in m.state_dict().items()}
+        xs = {k: randn(g, dt, *shape).requires_grad_() for k, shape in inputs.items()}
+        ms = masks(g, dt)
+        m.train(training)
+        torch.manual_seed(seed + 2)
+        y, w = call(m, xs, ms)
+        c = randn(g, dt, *y.shape)
+        loss = (y * c).sum()
+        case = {"kind": kind, "dtype": str(dt)[6:], "training": training, "seed": seed, "options": about, "initial": initial, "keys": [k for k, _ in m.named_parameters()], "state": state,
+                "inputs": {k: arr(v) for k, v in xs.items()}, "masks": {k: arr(v) for k, v in ms.items()}, "bool": [k for k, v in ms.items() if v.dtype == torch.bool],
+                "forward_seed": seed + 2, "output": arr(y), "output_weight": arr(c)}
+        if w is not None:
+            cw = randn(g, dt, *w.shape)
+            loss = loss + (w * cw).sum()
+            case["weights"], case["weights_weight"] = arr(w), arr(cw)
+        loss.backward()
+        case["input_grads"] = {k: arr(v.grad) for k, v in xs.items()}
+        case["grads"] = {k: arr(p.grad) for k, p in m.named_parameters()}
+        cases.append(case)
+
+    def none(g, dt):
+        return {}
+
+    def padding(g, dt):
+        m = torch.zeros(N, S, dtype=torch.bool)
+        m[0, 3:], m[2, 4:] = True, True
+        return {"key_padding_mask": m}
+
+    def both(g, dt):
+        m = torch.zeros(L, S, dtype=torch.bool)
+        m[0, 1], m[3, 0], m[2, 4] = True, True, True
+        return {**padding(g, dt), "attn_mask": m}
+
+    def floats(g, dt):
+        return {"attn_mask": randn(g, dt, N * H, L, S), "key_padding_mask": randn(g, dt, N, S)}
+
+    variants = [  # kwargs, Go's options, masks, need_weights, per head, inputs
+        ({}, {}, none, False, False, "cross"), ({}, {}, none, True, False, "cross"), ({}, {}, padding, False, False, "cross"), ({}, {}, both, True, True, "cross"),
+        ({}, {}, floats, False, False, "cross"), ({}, {}, floats, True, False, "cross"),
+        ({"batch_first": True}, {}, both, False, False, "cross"), ({"batch_first": True}, {}, none, True, True, "self"), ({}, {}, none, False, False, "self"),
+        ({"bias": False}, {}, none, False, False, "kv"), ({"batch_first": True}, {}, padding, True, False, "kv"),
+        ({"kdim": 6, "vdim": 3}, {}, both, True, False, "cross"), ({"kdim": 6}, {}, none, False, False, "cross"),
+        ({"add_bias_kv": True}, {}, both, True, False, "cross"), ({"add_zero_attn": True}, {}, both, False, False, "cross"),
+        ({"add_bias_kv": True, "add_zero_attn": True, "batch_first": True}, {}, floats, True, True, "cross"),
+        ({}, {}, none, True, False, "single"), ({"dropout": 0.3}, {}, none, True, False, "cross"),
+        ({"batch_first": True}, {"causal": True}, none, False, False, "self"), ({}, {"causal": True}, none, True, False, "self"),
+    ]
+    for dt in (torch.float32, torch.float64):
+        for kw, extra, masks, need, per_head, which in variants:
+            for training in ((True, False) if kw.get("dropout") else (True,)):
+                bf = kw.get("batch_first", False)
+                shape = lambda n, width: (n, width) if which == "single" else (N, n, width) if bf else (n, N, width)
+                inputs = {"query": shape(S if which == "self" else L, E)}
+                if which != "self":
+                    inputs["key"] = shape(S, kw.get("kdim", E))
+                if which in ("cross", "single"):
+                    inputs["value"] = shape(S, kw.get("vdim", E))
+
+                def call(m, xs, ms):
+                    q = xs["query"]
+                    k = xs.get("key", q)
+                    v = xs.get("value", k)
+                    more = dict(ms)
+                    if extra.get("causal"):
+                        more["attn_mask"] = torch.triu(torch.ones(S, S, dtype=torch.bool), 1)
+                    return m(q, k, v, need_weights=need, average_attn_weights=not per_head, **more)
+
+                run("attention", lambda: nn.MultiheadAttention(E, H, dtype=dt, **kw), inputs, call, dt, training, masks, {**kw, **extra, "need": need, "per_head": per_head})
+
+    def square(g, dt):
+        pad = torch.zeros(N, S, dtype=torch.bool)
+        pad[1, 3:] = True
+        return {"mask": nn.Transformer.generate_square_subsequent_mask(S).to(dt), "padding": pad}
+
+    def memory(g, dt):
+        pad = torch.zeros(N, S, dtype=torch.bool)
+        pad[1, 3:] = True
+        return {"mask": nn.Transformer.generate_square_subsequent_mask(L).to(dt), "memory_padding": pad, "memory_mask": randn(g, dt, L, S)}
+
+    def float_padding(ms):  # Python wants both masks of one kind
+        return {k: torch.zeros(v.shape, dtype=torch.float64).masked_fill(v, float("-inf")) if v.dtype == torch.bool else v for k, v in ms.items()}
+
+    layers = [({}, {}), ({"batch_first": True, "norm_first": True, "activation": "gelu"}, {}), ({"bias": False, "layer_norm_eps": 1e-3}, {}), ({"dropout": 0.2, "batch_first": True}, {})]
+    for dt in (torch.float32, torch.float64):
+        for kw, extra in layers:
+            kw = {"dropout": 0.0, **kw}
+            bf = kw.get("batch_first", False)
+            shape = lambda n: (N, n, E) if bf else (n, N, E)
+            enc = lambda: nn.TransformerEncoderLayer(E, H, dim_feedforward=6, dtype=dt, **kw)
+            dec = lambda: nn.TransformerDecoderLayer(E, H, dim_feedforward=6, dtype=dt, **kw)
+            masks = none if kw["dropout"] else square  # the fused attention drops in an order of its own
+            plain = lambda ms, dt=dt: {k: v.to(dt) for k, v in float_padding(ms).items()}
+
+            def call_enc(m, xs, ms):
+                ms = plain(ms)
+                return m(xs["x"], ms.get("mask"), ms.get("padding")), None
+
+            def call_stack(m, xs, ms):
+                ms = plain(ms)
+                return m(xs["x"], mask=ms.get("mask"), src_key_padding_mask=ms.get("padding")), None
+
+            def call_dec(m, xs, ms):
+                ms = plain(ms)
+                return m(xs["x"], xs["memory"], ms.get("mask"), ms.get("memory_mask"), None, ms.get("memory_padding")), None
+
+            run("encoder_layer", enc, {"x": shape(S)}, call_enc, dt, True, masks, kw)
+            run("decoder_layer", dec, {"x": shape(L), "memory": shape(S)}, call_dec, dt, True, none if kw["dropout"] else memory, kw)
+            if not kw["dropout"] and dt == torch.float32:
+                run("encoder", lambda: nn.TransformerEncoder(enc(), 2, nn.LayerNorm(E, dtype=dt), enable_nested_tensor=False), {"x": shape(S)}, call_stack, dt, True, masks, kw)
+                run("decoder", lambda: nn.TransformerDecoder(dec(), 2, None), {"x": shape(L), "memory": shape(S)}, call_dec, dt, False, memory, kw)
+    save("attention", {"cases": cases})
+
+
+def interpolate():
+    """torch.nn.functional.interpolate over modes, sizes and factors."""
+    F = nn.functional
+    cases = []
+    g = torch.Generator().manual_seed(3)
+    for shape, modes in (((2, 2, 5), ("nearest", "nearest-exact", "linear", "area")), ((1, 2, 5, 4), ("nearest", "nearest-exact", "bilinear", "bicubic", "area")), ((1, 1, 3, 4, 2), ("nearest", "nearest-exact", "trilinear", "area"))):
+        x = torch.randn(shape, generator=g, dtype=torch.float64)
+        n = len(shape) - 2
+        for mode in modes:
+            smooth = mode.endswith(("linear", "cubic"))
+            for size, factor in (([7, 3, 5][:n], None), ([2, 6, 3][:n], None), (None, [1.5, 0.6, 2.3][:n]), (None, [2.0])):
+                for corners in ((False, True) if smooth else (False,)):
+                    for aa in ((False, True) if mode in ("bilinear", "bicubic") else (False,)):
+                        xs = x.clone().requires_grad_()
+                        f = None if factor is None else factor[0] if len(factor) == 1 else tuple(factor)
+                        y = F.interpolate(xs, size=size, scale_factor=f, mode=mode, align_corners=corners if smooth else None, antialias=aa)
+                        w = torch.randn(y.shape, generator=g, dtype=torch.float64)
+                        (y * w).sum().backward()
+                        cases.append({"mode": mode, "size": size, "scale_factor": factor, "align_corners": corners, "antialias": aa, "input": arr(x), "output": arr(y), "output_weight": arr(w), "input_grad": arr(xs.grad)})
+    save("interpolate", {"cases": cases})
 
 
 def init():
@@ -284,6 +468,6 @@ def vision():
 
 
 if __name__ == "__main__":
-    todo = sys.argv[1:] or ["layers", "init", "mlp", "optim", "vision"]
+    todo = sys.argv[1:] or ["layers", "attention", "interpolate", "init", "mlp", "optim", "vision"]
     for t in todo:
         globals()[t]()

@@ -228,10 +228,11 @@ def C(op, *args, grad=None, seed=None, cmp=None, check=True, tol=None, nograd=()
 
 def main():
     import cases_layers
+    import cases_more
     import cases_pointwise
     import cases_tensor
 
-    for m in (cases_pointwise, cases_tensor, cases_layers):
+    for m in (cases_pointwise, cases_tensor, cases_layers, cases_more):
         m.add()
     missing = sorted({line for lines in table.values() for line, _ in lines} - covered)
     if missing:

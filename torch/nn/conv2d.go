@@ -19,12 +19,7 @@ func NewConv2d(inChannels, outChannels, kernel int, opts ...Option) *Conv2d {
 	if c.kernel == [2]int{} {
 		c.kernel = [2]int{kernel, kernel}
 	}
-	if inChannels < 1 || outChannels < 1 || c.groups < 1 || inChannels%c.groups != 0 || outChannels%c.groups != 0 {
-		refuse("nn.NewConv2d", "%d input and %d output channels cannot be cut into %d groups", inChannels, outChannels, c.groups)
-	}
-	if min(c.kernel[0], c.kernel[1], c.stride[0], c.stride[1], c.dilation[0], c.dilation[1]) < 1 || min(c.padding[0], c.padding[1]) < 0 {
-		refuse("nn.NewConv2d", "kernel %v, stride %v and dilation %v must be positive, padding %v not negative", c.kernel, c.stride, c.dilation, c.padding)
-	}
+	c.checkConv("nn.NewConv2d", inChannels, outChannels)
 	l := &Conv2d{
 		Weight:     c.empty(outChannels, inChannels/c.groups, c.kernel[0], c.kernel[1]),
 		InChannels: inChannels, OutChannels: outChannels,

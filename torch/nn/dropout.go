@@ -24,3 +24,55 @@ func (d *Dropout) Forward(x *torch.Tensor) *torch.Tensor {
 	}
 	return torch.Dropout(x, d.P, true)
 }
+
+// Dropout2d zeroes whole channels of [B, C, H, W] in training mode (torch.nn.Dropout2d).
+type Dropout2d struct {
+	P        float64
+	Training bool // set by SetTraining
+}
+
+// NewDropout2d makes a layer in training mode.
+func NewDropout2d(p float64) *Dropout2d {
+	NewDropout(p) // checks p
+	return &Dropout2d{P: p, Training: true}
+}
+
+// Forward keeps the shape.
+func (d *Dropout2d) Forward(x *torch.Tensor) *torch.Tensor {
+	if !d.Training {
+		return x
+	}
+	return torch.FeatureDropout(x, d.P, true)
+}
+
+// DropPath zeroes whole elements of a batch with probability P in training mode and scales the others by 1/(1-P): stochastic
+// depth (timm's DropPath; Huang et al. 2016, arXiv:1603.09382).
+type DropPath struct {
+	P        float64
+	Training bool // set by SetTraining
+}
+
+// NewDropPath makes a layer in training mode.
+func NewDropPath(p float64) *DropPath {
+	NewDropout(p) // checks p
+	return &DropPath{P: p, Training: true}
+}
+
+// Forward keeps the shape [B, *].
+func (d *DropPath) Forward(x *torch.Tensor) *torch.Tensor {
+	if !d.Training || d.P == 0 {
+		return x
+	}
+	shape := make([]int, x.Dim())
+	for i := range shape {
+		shape[i] = 1
+	}
+	shape[0] = x.Size(0)
+	mask := torch.Empty(shape, x.DType(), x.Device())
+	defer mask.Free()
+	mask.Bernoulli_(1-d.P, nil)
+	if d.P < 1 {
+		mask.DivScalar_(1 - d.P)
+	}
+	return x.Mul(mask)
+}

@@ -145,6 +145,40 @@ var makers = map[string]func(o nn.Option) nn.Layer{
 	"adaptive_avg_pool2d_3x2": func(nn.Option) nn.Layer { return nn.AdaptiveAvgPool2d{OutputSize: [2]int{3, 2}} },
 	"flatten":                 func(nn.Option) nn.Layer { return nn.NewFlatten() },
 	"embedding":               func(o nn.Option) nn.Layer { return nn.NewEmbedding(7, 4, o) },
+	"batchnorm1d":             func(o nn.Option) nn.Layer { return nn.NewBatchNorm1d(4, o) },
+	"batchnorm1d_length":      func(o nn.Option) nn.Layer { return nn.NewBatchNorm1d(3, nn.Eps(1e-3), nn.Momentum(0.3), o) },
+	"batchnorm1d_no_affine":   func(o nn.Option) nn.Layer { return nn.NewBatchNorm1d(4, nn.Affine(false), o) },
+	"groupnorm":               func(o nn.Option) nn.Layer { return nn.NewGroupNorm(2, 4, o) },
+	"groupnorm_no_affine":     func(o nn.Option) nn.Layer { return nn.NewGroupNorm(3, 3, nn.Eps(1e-3), nn.Affine(false), o) },
+	"instancenorm2d":          func(o nn.Option) nn.Layer { return nn.NewInstanceNorm2d(3, o) },
+	"instancenorm2d_affine":   func(o nn.Option) nn.Layer { return nn.NewInstanceNorm2d(3, nn.Affine(true), nn.Eps(1e-3), o) },
+	"rmsnorm":                 func(o nn.Option) nn.Layer { return nn.NewRMSNorm([]int{5}, o) },
+	"rmsnorm_eps":             func(o nn.Option) nn.Layer { return nn.NewRMSNorm([]int{4, 5}, nn.Eps(1e-2), o) },
+	"conv1d": func(o nn.Option) nn.Layer {
+		return nn.NewConv1d(2, 4, 3, nn.Stride(2), nn.Padding(1), nn.Groups(2), o)
+	},
+	"conv_transpose2d": func(o nn.Option) nn.Layer {
+		return nn.NewConvTranspose2d(2, 4, 3, nn.Stride(2), nn.Padding(1), nn.OutputPadding(1), nn.Groups(2), o)
+	},
+	"leaky_relu":          func(nn.Option) nn.Layer { return nn.LeakyReLU{NegativeSlope: 0.1} },
+	"elu":                 func(nn.Option) nn.Layer { return nn.ELU{Alpha: 0.7} },
+	"prelu":               func(o nn.Option) nn.Layer { return nn.NewPReLU(3, o) },
+	"sigmoid":             func(nn.Option) nn.Layer { return nn.Sigmoid{} },
+	"tanh":                func(nn.Option) nn.Layer { return nn.Tanh{} },
+	"softmax":             func(nn.Option) nn.Layer { return nn.Softmax{Dim: 1} },
+	"softplus":            func(nn.Option) nn.Layer { return nn.Softplus{} },
+	"mish":                func(nn.Option) nn.Layer { return nn.Mish{} },
+	"hardswish":           func(nn.Option) nn.Layer { return nn.Hardswish{} },
+	"hardsigmoid":         func(nn.Option) nn.Layer { return nn.Hardsigmoid{} },
+	"dropout2d":           func(nn.Option) nn.Layer { return nn.NewDropout2d(0.4) },
+	"adaptive_max_pool2d": func(nn.Option) nn.Layer { return nn.AdaptiveMaxPool2d{OutputSize: [2]int{3, 2}} },
+	"pixel_shuffle":       func(nn.Option) nn.Layer { return nn.PixelShuffle{UpscaleFactor: 2} },
+	"upsample_nearest": func(nn.Option) nn.Layer {
+		return nn.Upsample{Interpolation: nn.Interpolation{ScaleFactor: []float64{2}}}
+	},
+	"upsample_bilinear": func(nn.Option) nn.Layer {
+		return nn.Upsample{Interpolation: nn.Interpolation{Size: []int{5, 3}, Mode: "bilinear", AlignCorners: true}}
+	},
 	"sequential": func(o nn.Option) nn.Layer {
 		return nn.Sequential{nn.NewLinear(6, 5, o), nn.ReLU{Inplace: true}, nn.Sequential{nn.NewLinear(5, 4, o), nn.NewDropout(0.4)}, nn.Identity{}}
 	},

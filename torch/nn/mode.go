@@ -24,7 +24,10 @@ func SetTraining(m any, on bool) {
 // training mode too; on false undoes it. Gains and biases are trained as before (RequiresGrad stops that).
 func FreezeBatchNorm(m any, on bool) {
 	for _, l := range Modules(m) {
-		if b, ok := l.(*BatchNorm2d); ok {
+		switch b := l.(type) {
+		case *BatchNorm1d:
+			b.Frozen = on
+		case *BatchNorm2d:
 			b.Frozen = on
 		}
 	}

@@ -24,6 +24,13 @@ type config struct {
 	padding, dilation [2]int
 	groups            int
 	eps, momentum     float64
+
+	p                                             float64 // of dropout
+	kdim, vdim, feedForward                       int
+	batchFirst, normFirst, addBiasKV, addZeroAttn bool
+	activation                                    Layer
+	outputPadding                                 [2]int
+	trackRunningStats                             bool
 }
 
 // DType sets the element type of the parameters; float32 by default. Python draws other numbers for float64 too.
@@ -74,6 +81,49 @@ func Eps(eps float64) Option { return Option{"Eps", func(c *config) { c.eps = ep
 // Momentum is the weight of the newest batch in running statistics; 0.1 by default.
 func Momentum(m float64) Option { return Option{"Momentum", func(c *config) { c.momentum = m }} }
 
+// DropoutP sets the probability of the dropout inside a layer.
+func DropoutP(p float64) Option {
+	return Option{"DropoutP", func(c *config) { NewDropout(p); c.p = p }}
+}
+
+// BatchFirst says whether sequences are [N, L, E] instead of [L, N, E]; false by default, as in Python.
+func BatchFirst(on bool) Option { return Option{"BatchFirst", func(c *config) { c.batchFirst = on }} }
+
+// NormFirst puts the normalisation before each part of a transformer layer; false by default, as in Python.
+func NormFirst(on bool) Option { return Option{"NormFirst", func(c *config) { c.normFirst = on }} }
+
+// FeedForward sets the inner width of a transformer layer's feed-forward network; 2048 by default.
+func FeedForward(width int) Option {
+	return Option{"FeedForward", func(c *config) { c.feedForward = width }}
+}
+
+// Activation sets the nonlinearity of a transformer layer's feed-forward network; ReLU by default.
+func Activation(f Layer) Option { return Option{"Activation", func(c *config) { c.activation = f }} }
+
+// KDim sets the width of the keys of MultiheadAttention; the queries' by default.
+func KDim(width int) Option { return Option{"KDim", func(c *config) { c.kdim = width }} }
+
+// VDim sets the width of the values of MultiheadAttention; the queries' by default.
+func VDim(width int) Option { return Option{"VDim", func(c *config) { c.vdim = width }} }
+
+// AddBiasKV gives MultiheadAttention one more key and value, which are learned.
+func AddBiasKV(on bool) Option { return Option{"AddBiasKV", func(c *config) { c.addBiasKV = on }} }
+
+// AddZeroAttn gives MultiheadAttention one more key and value of zeros.
+func AddZeroAttn(on bool) Option {
+	return Option{"AddZeroAttn", func(c *config) { c.addZeroAttn = on }}
+}
+
+// OutputPadding makes the output of a transposed convolution larger on one side: one number, or height and width.
+func OutputPadding(n ...int) Option {
+	return Option{"OutputPadding", func(c *config) { c.outputPadding = pair("OutputPadding", n) }}
+}
+
+// TrackRunningStats says whether a normalisation keeps running statistics; its constructor names the default.
+func TrackRunningStats(on bool) Option {
+	return Option{"TrackRunningStats", func(c *config) { c.trackRunningStats = on }}
+}
+
 func pair(op string, n []int) [2]int {
 	switch len(n) {
 	case 1:
@@ -93,6 +143,7 @@ func gather(constructor, takes string, opts []Option) config {
 	c := config{
 		dtype: torch.Float32, device: torch.CPU, bias: true, affine: true,
 		stride: [2]int{1, 1}, dilation: [2]int{1, 1}, groups: 1, eps: 1e-5, momentum: 0.1,
+		feedForward: 2048, activation: ReLU{},
 	}
 	for _, o := range opts {
 		if o.set == nil || !strings.Contains(takes, " "+o.name+" ") {
