@@ -104,7 +104,8 @@ var withoutSecond = map[string]string{
 	"aten::sign": "does not require grad", "aten::floor": "does not require grad", "aten::ceil": "does not require grad",
 	"aten::round": "does not require grad", "aten::trunc": "does not require grad", "aten::div.Tensor_mode": "does not require grad",
 	"aten::zero_": "does not require grad", "aten::fill_.Scalar": "does not require grad",
-	"aten::hardsigmoid": "derivative for aten::hardsigmoid_backward", "aten::cdist": "derivative for '_cdist_backward'",
+	"aten::grid_sampler": "derivative for aten::grid_sampler_2d_backward",
+	"aten::hardsigmoid":  "derivative for aten::hardsigmoid_backward", "aten::cdist": "derivative for '_cdist_backward'",
 	"aten::scaled_dot_product_attention": "derivative for aten::_scaled_dot_product_flash_attention_for_cpu_backward",
 }
 

@@ -420,18 +420,18 @@ func GridSampler(input *Tensor, grid *Tensor, interpolationMode int, paddingMode
 	return r
 }
 
-var opAffineGrid = opRef{name: "aten::affine_grid_generator", overload: ""}
+var fnAffineGrid = opRef{name: "aten::affine_grid_generator", overload: ""}
 
 // AffineGrid makes GridSampler's positions from affine matrices [N, 2, 3].
 //
 //	aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor
-func (t *Tensor) AffineGrid(size []int, alignCorners bool) *Tensor {
-	call := args{op: &opAffineGrid}
-	call.tensor(t)
+func AffineGrid(theta *Tensor, size []int, alignCorners bool) *Tensor {
+	call := args{op: &fnAffineGrid}
+	call.tensor(theta)
 	call.ints(size)
 	call.bool(alignCorners)
 	r := call.one()
-	runtime.KeepAlive(t)
+	runtime.KeepAlive(theta)
 	return r
 }
 

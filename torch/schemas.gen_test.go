@@ -292,7 +292,7 @@ var table = []tableLine{
 	{"aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor", (*torch.Tensor).Im2col, []int{0, 1, 2, 3, 4}},
 	{"aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor", (*torch.Tensor).Col2im, []int{0, 1, 2, 3, 4, 5}},
 	{"aten::grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor", torch.GridSampler, []int{0, 1, 2, 3, 4}},
-	{"aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor", (*torch.Tensor).AffineGrid, []int{0, 1, 2}},
+	{"aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor", torch.AffineGrid, []int{0, 1, 2}},
 	{"aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", (*torch.Tensor).PixelUnshuffle, []int{0, 1}},
 	{"aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor", torch.BatchNorm, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
 	{"aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor", torch.LayerNorm, []int{0, 1, 2, 3, 4}},
