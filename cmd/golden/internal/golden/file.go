@@ -30,7 +30,7 @@ type Kind interface {
 }
 
 // Kinds are all sorts of file, in the order they are tried.
-var Kinds = []Kind{lossCases{}, trajectory{}, modelNumbers, pseudoLabels{}}
+var Kinds = []Kind{lossCases{}, trajectory{}, modelNumbers, lacNumbers, pseudoLabels{}}
 
 // Options choose how cases are computed.
 type Options struct {

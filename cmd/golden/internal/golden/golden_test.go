@@ -177,7 +177,7 @@ func TestModels(t *testing.T) {
 	for _, d := range []torch.DType{torch.Float64, torch.Float32} {
 		r := check(t, testroot.Testdata("models", "golden_models.json"), d)
 		require.Empty(t, r.Failures)
-		for section, n := range map[string]int{"vlpl": 5, "apl": 1, "gcn": 4, "damp": 11} {
+		for section, n := range map[string]int{"vlpl": 5, "apl": 1, "gcn": 4, "damp": 11, "lac.forward": 1, "lac.plc": 2, "lac.queue": 1, "backbones.ml_decoder": 1, "backbones.cam": 1} {
 			require.Equal(t, n, r.Passed[section], section)
 		}
 	}
@@ -193,4 +193,12 @@ func TestSections(t *testing.T) {
 	require.Contains(t, r.Failures[0], "damp/cases/0: /paper/labels/1: want -1, got 1")
 	require.Equal(t, []string{"another"}, r.Unknown)
 	require.Equal(t, 10, r.Passed["damp"])
+}
+
+func TestLAC(t *testing.T) {
+	for _, d := range []torch.DType{torch.Float64, torch.Float32} {
+		r := check(t, testroot.Testdata("models", "golden_lac.json"), d)
+		require.True(t, r.OK(), "%v", append(r.Failures, r.Unknown...))
+		require.Equal(t, map[string]int{"forward": 2, "sine_position": 2, "supcon": 3, "stage1_steps": 1, "stage2_steps": 1, "single_valid_pair_in_release": 1}, r.Passed)
+	}
 }

@@ -1,0 +1,30 @@
+package decoder
+
+import (
+	"math"
+
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+)
+
+// GroupLinear has one row of weights for each class: logit_c = ⟨W_c, f_c⟩ + b_c.
+type GroupLinear struct {
+	W *torch.Tensor `torch:"W"` // [1, C, D]
+	B *torch.Tensor // [1, C]
+}
+
+// newGroupLinear draws both from U(±1/√D).
+func newGroupLinear(classes, dim int, dtype torch.DType) *GroupLinear {
+	bound := 1 / math.Sqrt(float64(dim))
+	draw := func(shape ...int) *torch.Tensor {
+		t := torch.Empty(shape, dtype)
+		nn.Uniform_(t, -bound, bound, nil)
+		return t.SetRequiresGrad(true)
+	}
+	return &GroupLinear{W: draw(1, classes, dim), B: draw(1, classes)}
+}
+
+// Forward maps label-wise embeddings [B, C, D] to logits [B, C].
+func (g *GroupLinear) Forward(f *torch.Tensor) *torch.Tensor {
+	return f.Mul(g.W).SumDim([]int{-1}, false).Add(g.B)
+}
