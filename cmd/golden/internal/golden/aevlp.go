@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 
+	"github.com/gospml/gospml/spml/dualcoop"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/torch"
 )
@@ -42,6 +43,18 @@ func init() {
 		},
 		run: modelDAMP,
 	}
+	modelSections["backbones.dualcoop_aggregation"] = section{inputs: []string{"image", "text"}, run: func(n node, o Options) (map[string]any, error) {
+		x, err := described(n.get("image"), o.compute())
+		if err != nil {
+			return nil, err
+		}
+		w, err := described(n.get("text"), o.compute())
+		if err != nil {
+			return nil, err
+		}
+		logits, p, err := dualcoop.Aggregate(x, w)
+		return map[string]any{"logits_neg_pos": logits, "prob_positive": p}, err
+	}}
 	pseudoSections["gcn"] = pseudoGraph
 	pseudoSinglePrecision = append(pseudoSinglePrecision, "/A_bar", "/A_star")
 	pseudoInputs = append(pseudoInputs, "config", "similarity", "H0", "weights", "float16_as_released")

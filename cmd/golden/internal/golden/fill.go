@@ -1,6 +1,11 @@
 package golden
 
 import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
 	"github.com/gospml/gospml/internal/goldenfill"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -39,4 +44,25 @@ func summary(t *torch.Tensor) map[string]any {
 		sum, sumsq, largest = sum+x, sumsq+x*x, max(largest, x, -x)
 	}
 	return map[string]any{"shape": t.Shape(), "sum": sum, "sumsq": sumsq, "abs_max": largest, "first": v[:min(len(v), 16)]}
+}
+
+var detCall = regexp.MustCompile(`^det\('([^']+)',\s*\[([0-9, ]+)\],\s*scale ([0-9.]+)\)`)
+
+// described makes the tensor that a text like "det('input:x',[1,6,5],scale 2)" describes.
+func described(n node, dtype torch.DType) (*torch.Tensor, error) {
+	text, _ := n.v.(string)
+	m := detCall.FindStringSubmatch(text)
+	if m == nil {
+		return nil, fmt.Errorf("%s: want det('name',[shape],scale s), got %v", n.at, n.v)
+	}
+	var shape []int
+	for _, d := range strings.Split(m[2], ",") {
+		v, err := strconv.Atoi(strings.TrimSpace(d))
+		if err != nil {
+			return nil, err
+		}
+		shape = append(shape, v)
+	}
+	scale, err := strconv.ParseFloat(m[3], 64)
+	return det(m[1], dtype, scale, shape...), err
 }

@@ -177,7 +177,7 @@ func TestModels(t *testing.T) {
 	for _, d := range []torch.DType{torch.Float64, torch.Float32} {
 		r := check(t, testroot.Testdata("models", "golden_models.json"), d)
 		require.Empty(t, r.Failures)
-		for section, n := range map[string]int{"vlpl": 5, "apl": 1, "gcn": 4, "damp": 11, "lac.forward": 1, "lac.plc": 2, "lac.queue": 1, "backbones.ml_decoder": 1, "backbones.cam": 1} {
+		for section, n := range map[string]int{"vlpl": 5, "apl": 1, "gcn": 4, "damp": 11, "lac.forward": 1, "lac.plc": 2, "lac.queue": 1, "backbones.ml_decoder": 1, "backbones.cam": 1, "backbones.dualcoop_aggregation": 1} {
 			require.Equal(t, n, r.Passed[section], section)
 		}
 	}

@@ -139,8 +139,11 @@ func modelLACForward(n node, o Options) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	side := c.get("hw").whole()
-	out := d.Forward(det("input:lac", o.compute(), 4, 2, c.get("d").whole(), side, side), decoder.Want{Embeddings: true, Attention: true})
+	x, err := described(n.get("input"), o.compute())
+	if err != nil {
+		return nil, err
+	}
+	out := d.Forward(x, decoder.Want{Embeddings: true, Attention: true})
 	return map[string]any{"logits": out.Logits, "z": out.Z, "last_cross_attention_head_mean": out.Attention}, nil
 }
 
@@ -197,7 +200,11 @@ func modelMLDecoder(n node, o Options) (map[string]any, error) {
 	}
 	fillModule(d, gains(0.5))
 	nn.SetTraining(d, false)
-	return map[string]any{"logits": d.Forward(det("input:mld", o.compute(), 4, 2, 9, width))}, nil
+	x, err := described(n.get("input"), o.compute())
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"logits": d.Forward(x)}, nil
 }
 
 func lacContrast(n node, o Options) (map[string]any, error) {
