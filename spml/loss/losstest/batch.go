@@ -25,6 +25,7 @@ type Shape struct {
 	Seed     uint64
 	Scale    float64 // of logits; 0 = 2
 	Observed Observed
+	Map      int // side of score maps; 0 = 3
 }
 
 // Batch draws everything that an entry needs. The tensors that gradients are wanted of are leaves, listed with their names; the logits come
@@ -60,7 +61,10 @@ func Batch(e *loss.Entry, s Shape) (b loss.Batch, leaves []*torch.Tensor, names 
 	}
 	m := func(f func() float64) *torch.Tensor { return draw(f, s.B, s.C).ToDType(wide) }
 
-	const g = 3
+	g := s.Map
+	if g == 0 {
+		g = 3
+	}
 	if e.Needs&loss.ScoreMaps != 0 {
 		b.Maps = add("maps", draw(normal, s.B, s.C, g, g).ToDType(s.DType))
 	} else {

@@ -4,5 +4,6 @@
 //	func TestMine(t *testing.T) {
 //		losstest.Run(t, "mine")                          // derivatives, edge cases
 //		losstest.Golden(t, "mine", "testdata/mine.json") // numbers from elsewhere
+//		losstest.Large(t, "mine", losstest.Setting{})    // 4096 × 5000
 //	}
 package losstest
