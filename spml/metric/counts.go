@@ -139,7 +139,7 @@ func countRow[S Score](counts []Counts, scores []S, labels []int8, at []float64)
 // and 0.5 for all others. Source: models.md 10.4.
 func MethodThreshold(method string) float64 {
 	switch method {
-	case "em", "em_apl":
+	case "em", "em-apl":
 		return 0.75
 	}
 	return 0.5

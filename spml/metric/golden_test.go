@@ -138,7 +138,7 @@ func TestFloat64ScoresAreNotRounded(t *testing.T) {
 }
 
 func TestMethodThreshold(t *testing.T) {
-	require.Equal(t, []float64{0.75, 0.75, 0.5}, []float64{MethodThreshold("em"), MethodThreshold("em_apl"), MethodThreshold("an")})
+	require.Equal(t, []float64{0.75, 0.75, 0.5}, []float64{MethodThreshold("em"), MethodThreshold("em-apl"), MethodThreshold("an")})
 }
 
 func BenchmarkEvaluate(b *testing.B) {

@@ -10,6 +10,7 @@ import (
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/metric/scorefile"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
@@ -58,6 +59,7 @@ func exitCode(ctx context.Context, err error) int {
 		broken  data.Broken
 		weights *safetensors.FormatError
 		score   *metric.ScoreError
+		matrix  *scorefile.FormatError
 		array   *npy.FormatError
 		load    *nn.LoadError
 		maths   *torch.Error
@@ -82,8 +84,8 @@ func exitCode(ctx context.Context, err error) int {
 		return exitMemory
 	case errors.As(err, &maths): // any other error of tensor maths is a mistake of ours
 		return exitInternal
-	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &weights), errors.As(err, &score), errors.As(err, &load), errors.As(err, &array),
-		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, train.ErrNotFinite, train.ErrData):
+	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &weights), errors.As(err, &score), errors.As(err, &matrix), errors.As(err, &load), errors.As(err, &array),
+		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, metric.ErrNotProbability, train.ErrNotFinite, train.ErrData):
 		return exitData
 	case errors.As(err, &path):
 		return exitIO

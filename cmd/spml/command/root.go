@@ -17,12 +17,13 @@ func newRoot() *cobra.Command {
   spml eval RUN                                               score the test part of a run's data
   spml predict RUN photo.jpg …                                label photos
   spml loss list                                              the methods, and what they need
+  spml metric scores.npy labels.npy                           mAP, F1, ranking and calibration of any scores
   spml doctor                                                 is everything in place?`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newTrain(), newEval(), newPredict(), newDemo(), newLoss(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
+	root.AddCommand(newTrain(), newEval(), newPredict(), newDemo(), newLoss(), newMetric(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
 		Long:  exitCodesText,
