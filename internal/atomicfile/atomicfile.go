@@ -36,6 +36,9 @@ func WriteBytes(path string, perm fs.FileMode, data []byte) error {
 // SyncDir makes the names in a folder durable: files created, renamed or removed there before the call.
 // File systems that cannot sync a folder are taken as durable already.
 func SyncDir(dir string) error {
+	if err := injected(OpSyncDir, dir); err != nil {
+		return err
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -66,15 +69,26 @@ type filesystem interface {
 type system struct{}
 
 func (system) Create(path string, perm fs.FileMode) (file, error) {
+	if err := injected(OpCreate, path); err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return nil, err // a nil *os.File must not become a non-nil interface
 	}
-	return f, nil
+	return breakable{f}, nil
 }
-func (system) Rename(from, to string) error { return os.Rename(from, to) }
-func (system) Remove(path string) error     { return os.Remove(path) }
-func (system) SyncDir(dir string) error     { return SyncDir(dir) }
+
+func (system) Rename(from, to string) error {
+	if err := injected(OpRename, to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+func (system) Remove(path string) error { return os.Remove(path) }
+
+func (system) SyncDir(dir string) error { return SyncDir(dir) }
 
 func replace(path string, perm fs.FileMode, write func(io.Writer) error, sys filesystem) (err error) {
 	path, old, err := target(path)
@@ -171,3 +185,6 @@ func createTemp(path string, perm fs.FileMode, sys filesystem) (file, error) {
 		return f, err
 	}
 }
+
+// Rename is os.Rename as the functions here take it, so that tests can let it fail.
+func Rename(from, to string) error { return system{}.Rename(from, to) }

@@ -25,6 +25,7 @@ type SMILE struct {
 	neighbours  *torch.Tensor // [N, k]
 	adjacent    map[[2]int]bool
 	temperature float64
+	random      *torch.Generator
 }
 
 // GraphConv is one graph convolution.
@@ -44,7 +45,8 @@ type MLP struct{ In, Out *nn.Linear }
 func (m *MLP) Forward(x *torch.Tensor) *torch.Tensor { return m.Out.Forward(m.In.Forward(x).Relu()) }
 
 // NewSMILE makes graph and networks for features x [N, F], float32, and a number of classes. k is 3 and T is 1 in the code.
-func NewSMILE(x *torch.Tensor, classes, k int, temperature float64) (*SMILE, error) {
+// Initial values and draws come from g; nil is the default generator.
+func NewSMILE(x *torch.Tensor, classes, k int, temperature float64, g *torch.Generator) (*SMILE, error) {
 	if err := matrix("features", x); err != nil {
 		return nil, err
 	}
@@ -52,19 +54,22 @@ func NewSMILE(x *torch.Tensor, classes, k int, temperature float64) (*SMILE, err
 	if classes < 1 || k < 1 || k >= n || !(temperature > 0) {
 		return nil, fmt.Errorf("label: SMILE with %d classes, %d neighbours of %d rows, T %v", classes, k, n, temperature)
 	}
-	s := &SMILE{temperature: temperature, adjacent: map[[2]int]bool{}}
+	s := &SMILE{temperature: temperature, random: g, adjacent: map[[2]int]bool{}}
 	err := build(func(a *torch.Arena) {
 		s.x = a.Keep(x.Detach().Clone())
 		s.neighbours = a.Keep(nearest(s.x, k))
 		for i, j := range torch.ToSlice[int64](s.neighbours) {
 			s.adjacent[[2]int{i / k, int(j)}] = true
 		}
-		d := nn.DType(x.DType())
-		conv := func(in, out int) *GraphConv {
-			return &GraphConv{nn.NewLinear(in, out, d), nn.NewLinear(in, out, nn.Bias(false), d)}
+		d := []nn.Option{nn.DType(x.DType())}
+		if g != nil {
+			d = append(d, nn.Generator(g))
 		}
-		mlp := func(in, mid, out int) *MLP { return &MLP{nn.NewLinear(in, mid, d), nn.NewLinear(mid, out, d)} }
-		s.Conv1, s.Conv2, s.Head = conv(f, classes), conv(classes, classes), nn.NewLinear(classes, classes, d)
+		conv := func(in, out int) *GraphConv {
+			return &GraphConv{nn.NewLinear(in, out, d...), nn.NewLinear(in, out, append(d[:len(d):len(d)], nn.Bias(false))...)}
+		}
+		mlp := func(in, mid, out int) *MLP { return &MLP{nn.NewLinear(in, mid, d...), nn.NewLinear(mid, out, d...)} }
+		s.Conv1, s.Conv2, s.Head = conv(f, classes), conv(classes, classes), nn.NewLinear(classes, classes, d...)
 		s.Hidden, s.Decoder = mlp(f+classes, classes, classes), mlp(2*classes, f, f)
 		a.Keep(s.Parameters()...)
 	})
@@ -131,7 +136,7 @@ func (s *SMILE) Reconstruct(rows []int, v *torch.Tensor) (r *loss.Reconstruction
 		d := v.DivScalar(s.temperature).Sigmoid()
 		x := s.x.IndexSelect(0, ids)
 		hidden := s.Hidden.Forward(torch.Cat([]*torch.Tensor{x, d}, 1))
-		y := sampleBeta(d.AddScalar(1e-5), d.RsubScalar(1).AddScalar(1e-5))
+		y := SampleBeta(d.AddScalar(1e-5), d.RsubScalar(1).AddScalar(1e-5), s.random)
 		r = &loss.Reconstruction{
 			X: x, XRec: s.Decoder.Forward(torch.Cat([]*torch.Tensor{d, hidden}, 1)), YRec: y,
 			A: torch.FromSlice(adjacent, len(rows), len(rows)).ToDType(x.DType()), ARec: y.Matmul(y.T()),
@@ -140,16 +145,16 @@ func (s *SMILE) Reconstruct(rows []int, v *torch.Tensor) (r *loss.Reconstruction
 	return r, err
 }
 
-// sampleBeta draws from Beta(a, b) elementwise with the default generator. The draw is the first component of a Dirichlet, its derivatives by a
+// SampleBeta draws from Beta(a, b) elementwise with g, nil being the default generator; gradients reach a and b. The draw is the first component of a Dirichlet, its derivatives by a
 // and b those of torch.distributions (Figurnov et al. 2018).
-func sampleBeta(a, b *torch.Tensor) *torch.Tensor {
+func SampleBeta(a, b *torch.Tensor, g *torch.Generator) *torch.Tensor {
 	var draw, da, db *torch.Tensor
 	torch.NoGrad(func() {
 		c := torch.Stack([]*torch.Tensor{a, b}, -1)
-		x := torch.Call("aten::_sample_dirichlet", c, (*torch.Generator)(nil))[0].(*torch.Tensor)
-		g := dirichletGrad(x, c)
+		x := torch.Call("aten::_sample_dirichlet", c, g)[0].(*torch.Tensor)
+		slope := dirichletGrad(x, c)
 		draw = x.Select(-1, 0)
-		da, db = g.Select(-1, 0).Mul(draw.RsubScalar(1)), g.Select(-1, 1).Mul(draw.Neg())
+		da, db = slope.Select(-1, 0).Mul(draw.RsubScalar(1)), slope.Select(-1, 1).Mul(draw.Neg())
 	})
 	return draw.Add(da.Mul(a.Sub(a.Detach()))).Add(db.Mul(b.Sub(b.Detach())))
 }

@@ -22,7 +22,7 @@ func TestSampleBeta(t *testing.T) {
 	for _, c := range [][2]float64{{0.7, 0.3}, {2, 3}, {5, 0.5}} {
 		a := torch.Full(torch.S(n), c[0], torch.Float64).SetRequiresGrad(true)
 		b := torch.Full(torch.S(n), c[1], torch.Float64).SetRequiresGrad(true)
-		y := sampleBeta(a, b)
+		y := SampleBeta(a, b, nil)
 		require.InDelta(t, c[0]/(c[0]+c[1]), y.Mean().Item(), 6e-3)
 		y.Mean().Backward()
 		s := c[0] + c[1]
@@ -40,7 +40,7 @@ func TestSMILE(t *testing.T) {
 		x[2*i], x[2*i+1] = float32(i%2)*4+float32(i)*0.01-2, float32(i%5)*0.02
 		y[classes*i+i%2] = 1
 	}
-	s, err := NewSMILE(torch.FromSlice(x, n, 2), classes, 3, 1)
+	s, err := NewSMILE(torch.FromSlice(x, n, 2), classes, 3, 1, nil)
 	require.NoError(t, err)
 	require.Len(t, s.Parameters(), 3+3+2+4+4)
 	obs := torch.FromSlice(y, n, classes)
@@ -78,9 +78,9 @@ func TestSMILE(t *testing.T) {
 	for i, p := range flat(d) {
 		require.Equal(t, y[i] == 1, p > 0.5, "row %d class %d", i/classes, i%classes)
 	}
-	other, err := NewSMILE(torch.FromSlice(x, n, 2), classes, 3, 1)
+	other, err := NewSMILE(torch.FromSlice(x, n, 2), classes, 3, 1, nil)
 	require.NoError(t, err)
 	roundTrip(t, s, other)
-	_, err = NewSMILE(torch.FromSlice(x, n, 2), 2, n, 1)
+	_, err = NewSMILE(torch.FromSlice(x, n, 2), 2, n, 1, nil)
 	require.Error(t, err)
 }

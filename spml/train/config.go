@@ -37,19 +37,45 @@ type Config struct {
 	Preset string             `yaml:"preset"` // data set whose defaults the parameters take: voc, coco, nus, cub
 	LogEps float64            `yaml:"log_eps"`
 
-	Backbone  string `yaml:"backbone"`
-	Weights   string `yaml:"weights,omitempty"`  // safetensors with the backbone's weights; empty = from scratch
-	Features  string `yaml:"features,omitempty"` // .npy with one row of features per image, for Frozen
-	Mode      string `yaml:"mode"`
-	BatchNorm string `yaml:"batch_norm"`
-	ImageSize int    `yaml:"image_size"`
-	Flip      *bool  `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
+	Backbone string `yaml:"backbone"`
+	Weights  string `yaml:"weights,omitempty"` // safetensors with the backbone's weights; empty = from scratch
+	// Features are .npy files with a row of features for each image, for Frozen; several are joined by commas. A .txt file of the
+	// same name beside one, an image name a line, says which rows they are; without it they are the data set's, in its order.
+	Features string `yaml:"features,omitempty"`
+	// StrongFeatures are the same of a strongly augmented view, for methods that compare two.
+	StrongFeatures string `yaml:"strong_features,omitempty"`
+	// PseudoLabels is an .npy file [N, C] with 1, 0 and -1 in the order of the data set, for methods whose pseudo-labels come from
+	// elsewhere.
+	PseudoLabels string `yaml:"pseudo_labels,omitempty"`
+	Mode         string `yaml:"mode"`
+	BatchNorm    string `yaml:"batch_norm"`
+	ImageSize    int    `yaml:"image_size"`
+	Flip         *bool  `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
 
 	Epochs    int     `yaml:"epochs"`
 	BatchSize int     `yaml:"batch_size"`
 	LR        float64 `yaml:"lr"`      // of the backbone, and of the head unless HeadLR is set
 	HeadLR    float64 `yaml:"head_lr"` // default: LR, or 10·LR for a pretrained backbone
 	Seed      uint32  `yaml:"seed"`
+	LatentDim int     `yaml:"latent_dim,omitempty"` // length of a class's latent, for the methods that have one
+
+	Optimizer    string  `yaml:"optimizer"` // adam, adamw, sgd
+	WeightDecay  float64 `yaml:"weight_decay,omitempty"`
+	Momentum     float64 `yaml:"momentum,omitempty"`      // of sgd
+	Schedule     string  `yaml:"schedule"`                // constant, cosine, onecycle: the learning rate over the steps of the run
+	WarmupEpochs float64 `yaml:"warmup_epochs,omitempty"` // the learning rate rises linearly over this many epochs first
+	FreezeEpochs int     `yaml:"freeze_epochs,omitempty"` // first epochs that train the head alone
+	ClipNorm     float64 `yaml:"clip_norm,omitempty"`     // largest norm of the gradient; 0 = any
+	EMA          float64 `yaml:"ema,omitempty"`           // decay of a running average of the weights, which is then scored and saved; 0 = none
+	MicroBatch   int     `yaml:"micro_batch,omitempty"`   // images per forward pass; 0 = the batch. The step stays that of the whole batch
+	Precision    string  `yaml:"precision"`               // fp32, bf16
+	Patience     int     `yaml:"patience,omitempty"`      // stop after this many epochs in a row without a better validation mAP; 0 = never
+	MaxDrop      float64 `yaml:"max_drop,omitempty"`      // stop where validation mAP falls more points below the best; 0 = never
+	ValLabels    string  `yaml:"val_labels"`              // full or single: what validation is scored against
+	SaveEvery    string  `yaml:"save_every,omitempty"`    // checkpoints: a time (10m), or steps (500); every epoch ends with one too. "off" = none
+	KeepLast     int     `yaml:"keep_last,omitempty"`     // newest checkpoints that are kept, 2 by default
+	KeepBest     int     `yaml:"keep_best,omitempty"`     // checkpoints of the best epochs that are kept beside them
+	MaxSteps     int     `yaml:"max_steps,omitempty"`     // budget: stop, resumable, after this many steps; 0 = none
 
 	Run     string `yaml:"run,omitempty"` // run directory; empty = nothing is written
 	Threads int    `yaml:"threads"`       // intra-op threads; 0 = libtorch's choice
@@ -72,8 +98,20 @@ func (c Config) Resolve() (Config, error) {
 		return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
 	}
 	c.Method = e.ID
-	if !trainable(e) {
-		return fail("%s needs %s, which the trainer does not provide yet; it trains %s", e.ID, lacking(e), methodNames())
+	if !Trainable(e) {
+		return fail("%s needs %s, which the trainer does not provide; it trains %s", e.ID, lacking(e), methodNames())
+	}
+	if e.Needs&loss.PseudoLabels != 0 && c.PseudoLabels == "" {
+		return fail("%s needs pseudo-labels from an image-text model; give --pseudo-labels FILE.npy with 1, 0 and -1 for each image and class", e.ID)
+	}
+	if e.Needs&loss.StrongView != 0 && c.StrongFeatures == "" {
+		return fail("%s compares two views of an image; give --strong-features FILE.npy, the features of strongly augmented images", e.ID)
+	}
+	if e.Needs&loss.StrongView != 0 && c.Mode != Frozen {
+		return fail("%s trains on stored features of both views; add --frozen", e.ID)
+	}
+	if e.ID == "smile-classifier" && c.Mode != Frozen {
+		return fail("%s enhances the labels on a graph of features; add --frozen", e.ID)
 	}
 	if _, err := e.Resolve(c.Preset, c.Params); err != nil {
 		return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
@@ -150,6 +188,9 @@ func (c Config) Resolve() (Config, error) {
 			return fail("%s is %v, want more than 0", n.name, n.v)
 		}
 	}
+	if err := c.resolveTraining(e); err != nil {
+		return Config{}, err
+	}
 	if c.Threads < 0 || c.CacheMB < 0 {
 		return fail("threads and cache_mb cannot be negative")
 	}
@@ -164,48 +205,6 @@ func def[T comparable](p *T, v T) {
 	if *p == zero {
 		*p = v
 	}
-}
-
-func methodNames() string {
-	var s []string
-	for _, e := range loss.Entries() {
-		if trainable(e) {
-			s = append(s, e.ID)
-		}
-	}
-	return strings.Join(s, ", ")
-}
-
-// provided is what the trainer puts into a batch; scheduled is the estimator that needs nothing but the epoch.
-const (
-	provided  = loss.Observed | loss.Full | loss.Epoch | loss.ModelParameters
-	scheduled = "schedule"
-)
-
-func trainable(e *loss.Entry) bool {
-	return (e.Needs|e.EstimatorNeeds)&^provided == 0 && (e.Estimator == "" || e.Estimator == scheduled)
-}
-
-func lacking(e *loss.Entry) string {
-	names := ((e.Needs | e.EstimatorNeeds) &^ provided).Names()
-	if e.Estimator != "" {
-		names = append(names, "the label estimator "+e.Estimator)
-	}
-	return strings.Join(names, ", ")
-}
-
-// parameters are the loss's parameters of a run: a schedule is as long as the run unless its length was set.
-func (c *Config) parameters(e *loss.Entry) loss.Values {
-	v := loss.Values{}
-	for name, x := range c.Params {
-		v[name] = x
-	}
-	for _, p := range e.Params {
-		if _, set := v[p.Name]; p.Name == "epochs" && !set {
-			v[p.Name] = float64(c.Epochs)
-		}
-	}
-	return v
 }
 
 // ConfigError says which setting is wrong.
@@ -230,15 +229,22 @@ func LoadConfig(path string) (Config, error) {
 
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {
-	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.Run} {
+	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Run} {
 		if *p == "" || p == &c.Data && *p == ShapesName {
 			continue
 		}
-		a, err := filepath.Abs(*p)
-		if err != nil {
-			return c, err
+		parts := []string{*p}
+		if p == &c.Features || p == &c.StrongFeatures {
+			parts = strings.Split(*p, ",")
 		}
-		*p = a
+		for i, name := range parts {
+			a, err := filepath.Abs(name)
+			if err != nil {
+				return c, err
+			}
+			parts[i] = a
+		}
+		*p = strings.Join(parts, ",")
 	}
 	return c, nil
 }

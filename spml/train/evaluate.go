@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/gospml/gospml/data"
-	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -56,7 +55,7 @@ func evaluate(ctx context.Context, dir string, c Config, part data.Split, ev Eve
 	}
 	defer ds.Close()
 	rows := ds.Rows(part)
-	if ds.Labels == nil || len(rows) == 0 {
+	if !labelled(ds, part) || len(rows) == 0 {
 		return nil, fmt.Errorf("%w: %s has no %v rows with full labels", ErrData, ds.Name, part)
 	}
 	mc, err := readModelConfig(dir + "/model")
@@ -67,10 +66,13 @@ func evaluate(ctx context.Context, dir string, c Config, part data.Split, ev Eve
 	if err != nil {
 		return nil, err
 	}
-	s := &session{c: c, ds: ds, ev: ev, random: random.New(c.Seed)}
+	s, err := newSession(c, ds, ev)
+	if err != nil {
+		return nil, err
+	}
 	var l learner
 	if mc.FeaturesOnly {
-		s.train = ds.Rows(data.Train)
+		s.latent = false // a saved head is a linear one
 		f, err := newFrozen(ctx, s)
 		if err != nil {
 			return nil, err
@@ -92,7 +94,7 @@ func evaluate(ctx context.Context, dir string, c Config, part data.Split, ev Eve
 	if err != nil {
 		return nil, err
 	}
-	ap, err := sc.PerClass(ds)
+	ap, err := sc.PerClass(ds, ds.Labels)
 	if err != nil {
 		return nil, err
 	}

@@ -2,20 +2,20 @@ package train
 
 import (
 	"context"
-	"time"
+	"iter"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
-	"github.com/gospml/gospml/torch/optim"
 )
 
 // fineTune trains backbone and head.
 type fineTune struct {
 	*network
-	opt    *optim.Adam
-	labels labelTensors // of the training rows
-	place  map[int]int  // row -> place among the training rows
+	place map[int]int // row -> place among the training rows
+	head  *latentHead // nil for the model's own linear head
 }
 
 func newFineTune(s *session) (*fineTune, error) {
@@ -25,10 +25,12 @@ func newFineTune(s *session) (*fineTune, error) {
 	}
 	f := &fineTune{network: n, place: map[int]int{}}
 	n.setHead(drawHead(s.random, s.ds.C(), n.model.FeatureDim()))
+	if s.latent {
+		f.head = newLatentHead(s.ds.C(), n.model.FeatureDim(), s.c.LatentDim, s.betas, s.torch)
+	}
 	for i, r := range s.train {
 		f.place[r] = i
 	}
-	f.labels = gatherLabels(s.ds, s.train)
 	nn.SetDropout(n.model, 0) // the papers' classifier is a linear layer on the pooled features
 	switch s.c.BatchNorm {
 	case BatchNormFrozen:
@@ -40,16 +42,6 @@ func newFineTune(s *session) (*fineTune, error) {
 		}
 	}
 	channelsLast(n.model)
-	s.parameters = nn.Parameters(n.model)
-	head := n.model.Head()
-	var rest []*torch.Tensor
-	for _, p := range nn.Parameters(n.model) {
-		if !p.Same(head.Weight) && !p.Same(head.Bias) {
-			rest = append(rest, p)
-		}
-	}
-	f.opt = optim.NewAdam(rest, optim.LR(s.c.LR))
-	f.opt.AddGroup([]*torch.Tensor{head.Weight, head.Bias}, optim.LR(s.c.HeadLR))
 	return f, nil
 }
 
@@ -75,65 +67,91 @@ func channelsLast(m any) {
 	}
 }
 
-func (f *fineTune) epoch(ctx context.Context, n int) (float64, error) {
-	order := f.random.Permutation(len(f.train))
-	plan := data.Plan{Order: make([]int, len(order)), BatchSize: f.c.BatchSize}
+func (f *fineTune) usable() []int           { return f.train }
+func (f *fineTune) constant() *torch.Tensor { return nil }
+func (f *fineTune) setTraining(on bool)     { nn.SetTraining(f.model, on) }
+func (f *fineTune) broken() []data.Broken   { return f.loader.Broken() }
+
+func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start int) iter.Seq2[*view, error] {
+	plan := data.Plan{Order: make([]int, len(order)), BatchSize: f.c.BatchSize, Start: start}
 	for i, p := range order {
 		plan.Order[i] = f.train[p]
 	}
-	if *f.c.Flip {
-		flip := make([]bool, len(f.train))
-		for i := range flip {
-			flip[i] = f.random.RandomSample() < 0.5
-		}
+	if flip != nil {
 		plan.Flip = func(row int) bool { return flip[f.place[row]] }
 	}
-	nn.SetTraining(f.model, true)
-	total, done, start := 0.0, 0, time.Now()
-	for b, err := range f.loader.Batches(ctx, plan) {
-		if err != nil {
-			return 0, err
-		}
-		torch.Scope(func(*torch.Arena) {
-			var x float64
-			if x, err = f.step(b, n); err == nil {
-				total += x * float64(b.Len())
+	return func(yield func(*view, error) bool) {
+		for b, err := range f.loader.Batches(ctx, plan) {
+			if err != nil {
+				yield(nil, err)
+				return
 			}
-		})
-		if err != nil {
-			return 0, err
+			v := &view{places: make([]int, b.Len()), images: b}
+			for i, r := range b.Rows {
+				v.places[i] = f.place[r]
+			}
+			if flip != nil {
+				v.flip = b.Flip
+			}
+			if !yield(v, nil) {
+				return
+			}
 		}
-		done += b.Len()
-		f.ev.step(Step{Phase: "train", Epoch: n, Epochs: f.c.Epochs, Done: done, Total: len(order), Loss: total / float64(done), ImagesPerSec: float64(done) / time.Since(start).Seconds()})
 	}
-	return total / float64(max(done, 1)), nil
 }
 
-func (f *fineTune) step(b *data.Batch, epoch int) (float64, error) {
-	places := make([]int64, b.Len())
-	for i, r := range b.Rows {
-		places[i] = int64(f.place[r])
-	}
-	place := torch.FromSlice(places)
-	var observed, full *torch.Tensor
-	if f.labels.observed != nil {
-		observed = f.labels.observed.IndexSelect(0, place)
-	}
-	if f.labels.full != nil {
-		full = f.labels.full.IndexSelect(0, place)
-	}
-	input, err := f.input(b, *f.c.Flip)
+func (f *fineTune) forward(v *view, _ *torch.Tensor, b *loss.Batch) error {
+	x, err := f.input(v.images, v.from, v.from+len(v.places), v.flip != nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	v, x, err := f.value(f.model.Forward(input), observed, full, epoch, b.Rows)
-	if err != nil {
-		return 0, err
+	switch {
+	case f.head != nil:
+		f.head.forward(f.model.Features(x), b)
+	case f.maps:
+		h := f.model.Head()
+		maps := f.model.FeatureMap(x)
+		b.Maps = torch.Linear(maps.Permute(0, 2, 3, 1), h.Weight, h.Bias).Permute(0, 3, 1, 2)
+		b.Logits = b.Maps.MeanDim([]int{2, 3}, false)
+	default:
+		b.Logits = f.model.Forward(x)
 	}
-	f.opt.ZeroGrad()
-	v.Backward()
-	f.opt.Step()
-	return x, nil
+	return nil
 }
 
-func (f *fineTune) broken() []data.Broken { return f.loader.Broken() }
+func (f *fineTune) groups() (body, head []*torch.Tensor) {
+	body, head = backbone.Split(f.model)
+	if f.head != nil {
+		head = nn.Parameters(f.head)
+	}
+	return body, head
+}
+
+func (f *fineTune) state() nn.StateDict {
+	sd := nn.StateDictOf(f.model)
+	if f.head != nil {
+		for k, t := range nn.StateDictOf(f.head) {
+			sd["latent."+k] = t
+		}
+	}
+	return sd
+}
+
+func (f *fineTune) collapse() {
+	if f.head != nil {
+		w, b := f.head.linear()
+		f.setHead(w, b)
+		w.Free()
+		b.Free()
+	}
+}
+
+func (f *fineTune) scores(ctx context.Context, phase string, epoch int, rows []int) (*Scores, error) {
+	f.collapse()
+	return f.network.scores(ctx, phase, epoch, rows)
+}
+
+func (f *fineTune) save(dir string) error {
+	f.collapse()
+	return f.network.save(dir)
+}

@@ -3,23 +3,25 @@ package train
 import (
 	"context"
 	"fmt"
-	"time"
+	"iter"
+	"strings"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
-	"github.com/gospml/gospml/torch/optim"
+	"github.com/gospml/gospml/torch/nn"
 )
 
-// frozen trains a linear head on features that do not change.
+// frozen trains a head on features that do not change.
 type frozen struct {
 	*session
 	features     *torch.Tensor // [n, D], one row for each image in `at`
-	at           []int         // row of the data set -> row of features, -1 = broken image
-	weight, bias *torch.Tensor // [C, D], [C]
-	opt          *optim.Adam
-	labels       labelTensors // of the training rows
-	usable       []int        // training rows whose image could be read
+	at           []int         // row of the data set -> row of features, -1 = broken image or no features
+	rows         []int         // training rows with features
+	x, strong    *torch.Tensor // their features [len(rows), D]; strong is nil without a second view
+	weight, bias *torch.Tensor // [C, D], [C]; of a latent head: what it is in evaluation
+	head         *latentHead   // nil for a linear head
 	bad          []data.Broken
 	net          *network // nil where only features were given
 }
@@ -29,29 +31,106 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 	if err := f.loadFeatures(ctx); err != nil {
 		return nil, err
 	}
+	var idx []int64
 	for _, r := range s.train {
 		if f.at[r] >= 0 {
-			f.usable = append(f.usable, r)
+			f.rows = append(f.rows, r)
+			idx = append(idx, int64(f.at[r]))
 		}
 	}
-	if len(f.usable) == 0 {
+	if len(f.rows) == 0 {
 		return nil, fmt.Errorf("%w: no training image could be read", ErrData)
 	}
+	at := torch.FromSlice(idx)
+	f.x = f.features.IndexSelect(0, at)
+	if s.c.StrongFeatures != "" {
+		strong, dim, where, err := readFeatures(s.c.StrongFeatures, s.ds)
+		if err != nil {
+			return nil, err
+		}
+		if dim != f.features.Size(1) {
+			return nil, fmt.Errorf("%w: %s has %d features per image, the other view %d", ErrData, s.c.StrongFeatures, dim, f.features.Size(1))
+		}
+		for i, r := range f.rows {
+			if where[r] < 0 {
+				return nil, fmt.Errorf("%w: %s has no row for %s", ErrData, s.c.StrongFeatures, s.ds.Images[r])
+			}
+			idx[i] = int64(where[r])
+		}
+		f.strong = strong.IndexSelect(0, torch.FromSlice(idx))
+	}
 	f.weight, f.bias = drawHead(s.random, s.ds.C(), f.features.Size(1))
-	f.weight.SetRequiresGrad(true)
-	f.bias.SetRequiresGrad(true)
-	f.labels = gatherLabels(s.ds, f.usable)
-	s.parameters = []*torch.Tensor{f.weight, f.bias}
-	f.opt = optim.NewAdam([]*torch.Tensor{f.weight, f.bias}, optim.LR(s.c.HeadLR))
+	if s.latent {
+		f.head = newLatentHead(s.ds.C(), f.features.Size(1), s.c.LatentDim, s.betas, s.torch)
+		f.collapse()
+	} else {
+		f.weight.SetRequiresGrad(true)
+		f.bias.SetRequiresGrad(true)
+	}
 	return f, nil
+}
+
+func (f *frozen) collapse() {
+	w, b := f.head.linear()
+	f.weight.Copy_(w)
+	f.bias.Copy_(b)
+	w.Free()
+	b.Free()
+}
+
+// readFeatures reads .npy files with a row for each image; where[row of the data set] is the row of the features, -1 for none.
+func readFeatures(paths string, ds *data.Dataset) (features *torch.Tensor, dim int, where []int, err error) {
+	byName := make(map[string]int, ds.N())
+	for i, n := range ds.Images {
+		byName[n] = i
+	}
+	where = make([]int, ds.N())
+	for i := range where {
+		where[i] = -1
+	}
+	var all []float32
+	rows := 0
+	for _, path := range strings.Split(paths, ",") {
+		a, err := npy.Read(path)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		values, err := a.Float32()
+		if err != nil {
+			return nil, 0, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if len(a.Shape) != 2 || dim != 0 && a.Shape[1] != int64(dim) || a.Shape[1] < 1 {
+			return nil, 0, nil, fmt.Errorf("%w: %s has shape %v, want a row of features for each image", ErrData, path, a.Shape)
+		}
+		n := int(a.Shape[0])
+		dim = int(a.Shape[1])
+		names, err := lines(strings.TrimSuffix(path, ".npy") + ".txt")
+		switch {
+		case err == nil && len(names) != n:
+			return nil, 0, nil, fmt.Errorf("%w: %s has %d rows, the .txt file beside it names %d images", ErrData, path, n, len(names))
+		case err != nil && n != ds.N():
+			return nil, 0, nil, fmt.Errorf("%w: %s has %d rows, %s has %d images; put a .txt file with the image names beside it", ErrData, path, n, ds.Name, ds.N())
+		}
+		for i := range n {
+			row, known := i, true
+			if err == nil {
+				row, known = byName[names[i]], true
+				if ds.Images[row] != names[i] {
+					known = false
+				}
+			}
+			if known {
+				where[row] = rows + i
+			}
+		}
+		all = append(all, values...)
+		rows += n
+	}
+	return torch.FromSlice(all, rows, dim), dim, where, nil
 }
 
 func (f *frozen) loadFeatures(ctx context.Context) error {
 	c, n := f.c, f.ds.N()
-	f.at = make([]int, n)
-	for i := range f.at {
-		f.at[i] = i
-	}
 	var err error
 	if c.Weights != "" {
 		if f.net, err = newNetwork(f.session); err != nil {
@@ -59,23 +138,23 @@ func (f *frozen) loadFeatures(ctx context.Context) error {
 		}
 	}
 	if c.Features != "" {
-		a, err := npy.Read(c.Features)
-		if err != nil {
+		var dim int
+		if f.features, dim, f.at, err = readFeatures(c.Features, f.ds); err != nil {
 			return err
 		}
-		if len(a.Shape) != 2 || a.Shape[0] != int64(n) {
-			return fmt.Errorf("%w: %s has shape %v, %s has %d images", ErrData, c.Features, a.Shape, f.ds.Name, n)
-		}
-		values, err := a.Float32()
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.Features, err)
-		}
-		dim := int(a.Shape[1])
-		f.features = torch.FromSlice(values, n, dim)
 		if f.net != nil && f.net.model.FeatureDim() != dim {
 			return fmt.Errorf("%w: %s has %d features per image, %s gives %d", ErrData, c.Features, dim, c.Backbone, f.net.model.FeatureDim())
 		}
-		f.ev.note(fmt.Sprintf("features [%d, %d] from %s", n, dim, c.Features))
+		missing := 0
+		for _, r := range f.at {
+			if r < 0 {
+				missing++
+			}
+		}
+		f.ev.note(fmt.Sprintf("features [%d, %d] from %s", f.features.Size(0), dim, c.Features))
+		if missing > 0 {
+			f.ev.note(fmt.Sprintf("%d of %d images have no features and are left out", missing, n))
+		}
 		return nil
 	}
 	rows := make([]int, n)
@@ -86,6 +165,7 @@ func (f *frozen) loadFeatures(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.at = make([]int, n)
 	for i := range f.at {
 		f.at[i] = -1
 	}
@@ -97,54 +177,49 @@ func (f *frozen) loadFeatures(ctx context.Context) error {
 	return nil
 }
 
-func (f *frozen) epoch(ctx context.Context, n int) (float64, error) {
-	order := f.random.Permutation(len(f.usable))
-	total, start := 0.0, time.Now()
-	for at := 0; at < len(order); at += f.c.BatchSize {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		batch := order[at:min(at+f.c.BatchSize, len(order))]
-		var err error
-		torch.Scope(func(*torch.Arena) {
-			var x float64
-			if x, err = f.step(batch, n); err == nil {
-				total += x * float64(len(batch))
+func (f *frozen) usable() []int           { return f.rows }
+func (f *frozen) constant() *torch.Tensor { return f.x }
+func (f *frozen) setTraining(on bool)     {}
+func (f *frozen) broken() []data.Broken   { return f.bad }
+
+func (f *frozen) batches(_ context.Context, order []int, _ []bool, start int) iter.Seq2[*view, error] {
+	return func(yield func(*view, error) bool) {
+		for at := start * f.c.BatchSize; at < len(order); at += f.c.BatchSize {
+			if !yield(&view{places: order[at:min(at+f.c.BatchSize, len(order))]}, nil) {
+				return
 			}
-		})
-		if err != nil {
-			return 0, err
 		}
 	}
-	f.ev.step(Step{Phase: "train", Epoch: n, Epochs: f.c.Epochs, Done: len(order), Total: len(order), Loss: total / float64(len(order)), ImagesPerSec: float64(len(order)) / time.Since(start).Seconds()})
-	return total / float64(len(order)), nil
 }
 
-// step trains on the places `batch` of the usable training rows.
-func (f *frozen) step(batch []int, epoch int) (float64, error) {
-	places, rows := make([]int64, len(batch)), make([]int64, len(batch))
-	named := make([]int, len(batch))
-	for i, p := range batch {
-		named[i] = f.usable[p]
-		places[i], rows[i] = int64(p), int64(f.at[f.usable[p]])
+func (f *frozen) forward(_ *view, at *torch.Tensor, b *loss.Batch) error {
+	x := f.x.IndexSelect(0, at)
+	if f.head != nil {
+		f.head.forward(x, b)
+		return nil
 	}
-	place := torch.FromSlice(places)
-	z := torch.Linear(f.features.IndexSelect(0, torch.FromSlice(rows)), f.weight, f.bias)
-	var observed, full *torch.Tensor
-	if f.labels.observed != nil {
-		observed = f.labels.observed.IndexSelect(0, place)
+	b.Logits = torch.Linear(x, f.weight, f.bias)
+	if f.maps {
+		b.Maps = b.Logits.Unsqueeze(2).Unsqueeze(3)
 	}
-	if f.labels.full != nil {
-		full = f.labels.full.IndexSelect(0, place)
+	if f.strong != nil {
+		b.Strong = torch.Linear(f.strong.IndexSelect(0, at), f.weight, f.bias)
 	}
-	v, x, err := f.value(z, observed, full, epoch, named)
-	if err != nil {
-		return 0, err
+	return nil
+}
+
+func (f *frozen) groups() (body, head []*torch.Tensor) {
+	if f.head != nil {
+		return nil, nn.Parameters(f.head)
 	}
-	f.opt.ZeroGrad()
-	v.Backward()
-	f.opt.Step()
-	return x, nil
+	return nil, []*torch.Tensor{f.weight, f.bias}
+}
+
+func (f *frozen) state() nn.StateDict {
+	if f.head != nil {
+		return nn.StateDictOf(f.head)
+	}
+	return nn.StateDict{"weight": f.weight, "bias": f.bias}
 }
 
 func (f *frozen) scores(_ context.Context, _ string, _ int, rows []int) (*Scores, error) {
@@ -156,6 +231,12 @@ func (f *frozen) scores(_ context.Context, _ string, _ int, rows []int) (*Scores
 			idx = append(idx, int64(f.at[r]))
 		}
 	}
+	if len(idx) == 0 {
+		return s, nil
+	}
+	if f.head != nil {
+		f.collapse()
+	}
 	torch.Scope(func(*torch.Arena) {
 		torch.NoGrad(func() {
 			s.Values = sigmoids(nil, torch.Linear(f.features.IndexSelect(0, torch.FromSlice(idx)), f.weight, f.bias))
@@ -165,14 +246,15 @@ func (f *frozen) scores(_ context.Context, _ string, _ int, rows []int) (*Scores
 }
 
 func (f *frozen) save(dir string) error {
+	if f.head != nil {
+		f.collapse()
+	}
 	if f.net == nil {
 		return saveHead(dir, f.c, f.ds, f.weight, f.bias)
 	}
 	f.net.setHead(f.weight, f.bias)
 	return f.net.save(dir)
 }
-
-func (f *frozen) broken() []data.Broken { return f.bad }
 
 func (f *frozen) close() error {
 	if f.net == nil {

@@ -30,8 +30,7 @@ func newNetwork(s *session) (*network, error) {
 	n := &network{session: s, size: s.c.ImageSize}
 	var err error
 	if s.c.Weights == "" {
-		torch.ManualSeed(int64(s.c.Seed))
-		n.model, err = backbone.New(s.c.Backbone, s.ds.C())
+		n.model, err = backbone.New(s.c.Backbone, s.ds.C(), nn.Generator(s.torch))
 	} else {
 		var loaded *backbone.Loaded
 		if n.model, loaded, err = backbone.NewFromFile(s.c.Backbone, s.c.Weights, s.ds.C()); err == nil {
@@ -47,21 +46,21 @@ func newNetwork(s *session) (*network, error) {
 
 func (n *network) close() error { return n.loader.Close() }
 
-// input turns a batch of decoded images into the normalised tensor [B, 3, size, size] in channels-last order, which
+// input turns the images from … to-1 of a batch into the normalised tensor [to-from, 3, size, size] in channels-last order, which
 // convolutions on the CPU run several times faster on.
-func (n *network) input(b *data.Batch, flip bool) (*torch.Tensor, error) {
+func (n *network) input(b *data.Batch, from, to int, flip bool) (*torch.Tensor, error) {
 	per := 3 * n.size * n.size
-	if need := b.Len() * per; cap(n.pixels) < need {
+	if need := (to - from) * per; cap(n.pixels) < need {
 		n.pixels = make([]float32, need)
 	}
-	n.pixels = n.pixels[:b.Len()*per]
-	for i := range b.Len() {
-		err := pixel.Normalize(n.pixels[i*per:(i+1)*per], b.Images[i*per:(i+1)*per], n.size, n.size, pixel.ImageNetMean, pixel.ImageNetStd, flip && b.Flip[i])
+	n.pixels = n.pixels[:(to-from)*per]
+	for i := from; i < to; i++ {
+		err := pixel.Normalize(n.pixels[(i-from)*per:(i-from+1)*per], b.Images[i*per:(i+1)*per], n.size, n.size, pixel.ImageNetMean, pixel.ImageNetStd, flip && b.Flip[i])
 		if err != nil {
 			return nil, err
 		}
 	}
-	x := torch.FromSlice(n.pixels, b.Len(), 3, n.size, n.size)
+	x := torch.FromSlice(n.pixels, to-from, 3, n.size, n.size)
 	return x.ContiguousFormat(torch.ChannelsLast), nil
 }
 
@@ -77,7 +76,7 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 		torch.Scope(func(*torch.Arena) {
 			torch.NoGrad(func() {
 				var x *torch.Tensor
-				if x, err = n.input(b, false); err == nil {
+				if x, err = n.input(b, 0, b.Len(), false); err == nil {
 					f(x)
 				}
 			})

@@ -4,16 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/gospml/gospml/data"
-	"github.com/gospml/gospml/data/random"
-	"github.com/gospml/gospml/data/shapes"
-	"github.com/gospml/gospml/spml/loss"
-	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -38,51 +32,69 @@ type Result struct {
 	Best   EpochRecord   // the epoch with the highest validation mAP; the last one where there is no validation part
 	Epochs []EpochRecord // all
 	Broken []data.Broken // images that could not be read
+	// Stopped says why the run ended: all epochs, or a stop rule.
+	Stopped string
 }
 
-// learner is one way of training: it owns parameters and optimiser.
-type learner interface {
-	// epoch trains once over the training rows and returns Σ batch loss · batch size / images.
-	epoch(ctx context.Context, n int) (float64, error)
-	// scores predicts rows.
-	scores(ctx context.Context, phase string, n int, rows []int) (*Scores, error)
-	// save writes the model as it is now.
-	save(dir string) error
-	broken() []data.Broken
-	close() error
+func (r *Result) summary() map[string]any {
+	return map[string]any{"best": r.Best, "last": r.Epochs[len(r.Epochs)-1], "epochs": len(r.Epochs), "stopped": r.Stopped}
 }
 
-// Open opens the data set of a configuration. The caller closes it.
-func Open(c Config) (*data.Dataset, error) {
-	if c.Data == ShapesName {
-		ds, err := shapes.New(uint64(*c.DataSeed), shapesTrain, shapesVal, shapesTest)
-		if err != nil {
-			return nil, err
-		}
-		return ds.WithSinglePositives(*c.DataSeed)
-	}
-	return data.OpenCSV(c.Data, data.CSVOptions{Seed: *c.DataSeed})
-}
-
-// Run trains by a configuration. Cancelling ctx ends it after the current step with ctx's error.
+// Run trains by a configuration. Cancelling ctx, its deadline, or MaxSteps ends it after the current step, with a checkpoint where there is a run
+// directory; the error is then a *StoppedError.
 func Run(ctx context.Context, c Config, ev Events) (*Result, error) {
-	c, err := c.Resolve()
+	c, err := c.prepare()
 	if err != nil {
-		return nil, err
-	}
-	if c, err = c.absolute(); err != nil {
 		return nil, err
 	}
 	if err := checkFresh(c.Run); err != nil {
 		return nil, err
 	}
+	return guarded(ctx, c, ev, false)
+}
+
+// Resume goes on with the run of a directory from its newest sound checkpoint, or from the start where it has none. A run that is done
+// gives its result again. change, if not nil, may raise budgets: MaxSteps and SaveEvery, KeepLast, KeepBest; other changes are an error.
+func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (*Result, error) {
+	c, err := ReadRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	c.Run = dir
+	c.MaxSteps = 0
+	if c, err = c.prepare(); err != nil {
+		return nil, err
+	}
+	if change != nil {
+		old := c
+		change(&c)
+		old.MaxSteps, old.SaveEvery, old.KeepLast, old.KeepBest = c.MaxSteps, c.SaveEvery, c.KeepLast, c.KeepBest
+		if d := differences(old, c); d != "" {
+			return nil, &ConfigError{fmt.Sprintf("%s cannot go on with other settings (%s); start another run", dir, d)}
+		}
+	}
+	return guarded(ctx, c, ev, true)
+}
+
+// HasRun says whether a folder holds a run that Resume can go on with.
+func HasRun(dir string) bool { return exists(filepath.Join(dir, "run.yaml")) }
+
+func (c Config) prepare() (Config, error) {
+	c, err := c.Resolve()
+	if err == nil {
+		c, err = c.absolute()
+	}
+	return c, err
+}
+
+func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, error) {
 	if err := torch.Available(); err != nil {
 		return nil, err
 	}
 	var res *Result
-	err = guard(func() error {
+	err := guard(func() error {
 		var err error
-		res, err = run(ctx, c, ev)
+		res, err = run(ctx, c, ev, resume)
 		return err
 	})
 	return res, err
@@ -98,7 +110,8 @@ func guard(f func() error) (err error) {
 	})
 }
 
-func run(ctx context.Context, c Config, ev Events) (*Result, error) {
+// run does a run; hooks see the trainer before the first step and again after the last.
+func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*trainer)) (*Result, error) {
 	if c.Threads > 0 {
 		if err := torch.SetNumThreads(c.Threads); err != nil {
 			return nil, err
@@ -109,52 +122,46 @@ func run(ctx context.Context, c Config, ev Events) (*Result, error) {
 		return nil, err
 	}
 	defer ds.Close()
-	e, err := loss.Lookup(c.Method)
+	s, err := newSession(c, ds, ev)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case e.Needs&loss.Full != 0 && ds.Labels == nil:
-		return nil, fmt.Errorf("%w: %s needs full labels (labels.csv), %s has none", ErrData, c.Method, ds.Name)
-	case e.Needs&loss.Observed != 0 && ds.Observed == nil:
-		return nil, fmt.Errorf("%w: %s has no observed labels", ErrData, ds.Name)
-	}
-	criterion, err := e.Make(c.Preset, c.parameters(e), loss.Options{LogEps: c.LogEps})
-	if err != nil {
+	if err := s.checkLabels(); err != nil {
 		return nil, err
 	}
-	rows := [3][]int{ds.Rows(data.Train), ds.Rows(data.Val), ds.Rows(data.Test)}
-	if len(rows[data.Train]) == 0 {
-		return nil, fmt.Errorf("%w: %s has no training rows", ErrData, ds.Name)
-	}
-	ev.note(fmt.Sprintf("%s: %d classes, %d train, %d val, %d test; observed labels: %s", ds.Name, ds.C(), len(rows[0]), len(rows[1]), len(rows[2]), ds.Info.Observed))
+	ev.note(s.firstLine())
+	ev.note(fmt.Sprintf("%s: %d classes, %d train, %d val, %d test; observed labels: %s", ds.Name, ds.C(), len(s.train), len(ds.Rows(data.Val)), len(ds.Rows(data.Test)), ds.Info.Observed))
 	env, err := environment(c, ds)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{c: c, ds: ds, ev: ev, loss: criterion, train: rows[data.Train], random: random.New(c.Seed)}
-	var l learner
-	if c.Mode == Frozen {
-		l, err = newFrozen(ctx, s)
-	} else {
-		l, err = newFineTune(s)
-	}
+	dir := &runDir{path: c.Run}
+	t, err := newTrainer(ctx, s, dir)
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
-	dir, err := newRunDir(c, env)
+	defer t.close()
+	t.saver.where = env
+	for _, h := range hooks {
+		h(t)
+		defer h(t)
+	}
+	if resume {
+		err = t.resume(env)
+	} else {
+		err = dir.start(c, env)
+	}
 	if err != nil {
 		return nil, err
 	}
 	var res *Result
-	epochs := func() error {
+	fit := func() error {
 		var err error
-		res, err = fit(ctx, s, l, dir, rows)
+		res, err = t.fit(ctx)
 		return err
 	}
 	if c.Mode != Frozen || c.Threads > 0 {
-		err = epochs()
+		err = fit()
 		return res, err
 	}
 	// The matrices of a linear head are so small that one thread is faster than several, which wait for each other.
@@ -163,112 +170,24 @@ func run(ctx context.Context, c Config, ev Events) (*Result, error) {
 		return nil, err
 	}
 	defer pool.Close()
-	err = pool.Run(ctx, epochs)
+	err = pool.Run(context.WithoutCancel(ctx), fit)
 	return res, err
 }
 
-// session is what both ways of training share.
-type session struct {
-	c      Config
-	ds     *data.Dataset
-	ev     Events
-	loss   loss.Loss
-	train  []int               // rows
-	random *random.RandomState // the recipe's draws, in their order
-	// parameters are what a norm penalty is taken of: all that is trained.
-	parameters []*torch.Tensor
-}
-
-func fit(ctx context.Context, s *session, l learner, dir *runDir, rows [3][]int) (*Result, error) {
-	res := &Result{}
-	scored := s.ds.Labels != nil
-	for n := 1; n <= s.c.Epochs; n++ {
-		start := time.Now()
-		rec := EpochRecord{Epoch: n}
-		var err error
-		if rec.Loss, err = l.epoch(ctx, n); err != nil {
-			return nil, err
-		}
-		var test *Scores
-		if scored {
-			if len(rows[data.Val]) > 0 {
-				if _, rec.ValMAP, err = mAP(ctx, s, l, "validate", n, rows[data.Val]); err != nil {
-					return nil, err
-				}
-			}
-			if len(rows[data.Test]) > 0 {
-				if test, rec.TestMAP, err = mAP(ctx, s, l, "test", n, rows[data.Test]); err != nil {
-					return nil, err
-				}
-			}
-		}
-		// Without a validation part no epoch can be selected: the last one counts.
-		rec.Best = n == 1 || !scored || len(rows[data.Val]) == 0 || rec.ValMAP > res.Best.ValMAP
-		rec.Seconds = time.Since(start).Seconds()
-		if rec.Best {
-			res.Best = rec
-			if dir.path != "" {
-				if err := l.save(filepath.Join(dir.path, "model")); err != nil {
-					return nil, err
-				}
-				if test != nil {
-					if err := dir.json("test_scores.json", summary(test, rec)); err != nil {
-						return nil, err
-					}
-				}
-			}
-		}
-		res.Epochs = append(res.Epochs, rec)
-		if err := dir.epoch(rec); err != nil {
-			return nil, err
-		}
-		s.ev.epoch(rec)
-	}
-	res.Broken = l.broken()
-	if dir.path != "" && len(res.Broken) > 0 {
-		var names []map[string]string
-		for _, b := range res.Broken {
-			names = append(names, map[string]string{"image": b.Name, "reason": b.Err.Error()})
-		}
-		if err := dir.json("broken.json", names); err != nil {
-			return nil, err
+// firstLine says how the run computes.
+func (s *session) firstLine() string {
+	layout, threads := "channels-last", torch.NumThreads()
+	if s.c.Mode == Frozen {
+		layout = "a head on features"
+		if s.c.Threads == 0 {
+			threads = 1
 		}
 	}
-	return res, nil
+	return fmt.Sprintf("%s: %s, %s, %d thread(s), CPU %s", s.c.Method, s.c.Precision, layout, threads, torch.CPUCapability())
 }
 
 func summary(s *Scores, rec EpochRecord) map[string]any {
 	return map[string]any{"epoch": rec.Epoch, "test_map": rec.TestMAP, "images": len(s.Rows)}
-}
-
-func mAP(ctx context.Context, s *session, l learner, phase string, n int, rows []int) (*Scores, float64, error) {
-	sc, err := l.scores(ctx, phase, n, rows)
-	if err != nil {
-		return nil, 0, err
-	}
-	v, err := sc.MAP(s.ds)
-	var score *metric.ScoreError
-	if errors.As(err, &score) {
-		return nil, 0, fmt.Errorf("%w: after epoch %d the score of %s for %q is %v; lower --lr", ErrNotFinite, n, s.ds.Images[sc.Rows[score.Row]], s.ds.Classes[score.Class], score.Score)
-	}
-	return sc, v, err
-}
-
-// value computes the loss of one batch and refuses a number that is not finite, naming the rows.
-func (s *session) value(z, observed, full *torch.Tensor, epoch int, rows []int) (*torch.Tensor, float64, error) {
-	v, err := s.loss.Value(loss.Batch{Logits: z, Observed: observed, Full: full, Epoch: epoch, Parameters: s.parameters})
-	if err != nil {
-		return nil, 0, err
-	}
-	x := v.Item()
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		names := make([]string, 0, 3)
-		for _, r := range rows[:min(3, len(rows))] {
-			names = append(names, s.ds.Images[r])
-		}
-		return nil, 0, fmt.Errorf("%w (%v) in epoch %d, batch of %d images starting with %v; lower --lr", ErrNotFinite, x, epoch, len(rows), names)
-	}
-	return v, x, nil
 }
 
 // modelFiles are the names inside a run's model folder.

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -41,6 +42,9 @@ type Environment struct {
 	ObservedFrom  string    `json:"observed_from"`
 	WeightsSHA256 string    `json:"weights_sha256,omitempty"`
 	Features      string    `json:"features_sha256,omitempty"`
+	Strong        string    `json:"strong_features_sha256,omitempty"`
+	Pseudo        string    `json:"pseudo_labels_sha256,omitempty"`
+	Precision     string    `json:"precision"`
 	Seed          uint32    `json:"seed"`
 	Rows          [3]int    `json:"rows_train_val_test"`
 }
@@ -50,7 +54,7 @@ func environment(c Config, ds *data.Dataset) (Environment, error) {
 		Started: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), Libtorch: native.TorchVersion,
 		CPU: torch.CPUCapability(), Threads: torch.NumThreads(), Cores: runtime.NumCPU(),
 		Data: ds.Name, DataSHA256: ds.Fingerprint(), ObservedSHA: ds.ObservedFingerprint(), LabelsFrom: ds.Info.Labels, SplitFrom: ds.Info.Split,
-		ObservedFrom: ds.Info.Observed, Seed: c.Seed,
+		ObservedFrom: ds.Info.Observed, Seed: c.Seed, Precision: c.Precision,
 	}
 	e.Module, e.Commit = BuildVersion()
 	for _, s := range ds.Split {
@@ -59,15 +63,19 @@ func environment(c Config, ds *data.Dataset) (Environment, error) {
 	for _, h := range []struct {
 		path string
 		to   *string
-	}{{c.Weights, &e.WeightsSHA256}, {c.Features, &e.Features}} {
+	}{{c.Weights, &e.WeightsSHA256}, {c.Features, &e.Features}, {c.StrongFeatures, &e.Strong}, {c.PseudoLabels, &e.Pseudo}} {
 		if h.path == "" {
 			continue
 		}
-		sum, err := safetensors.Hash(h.path)
-		if err != nil {
-			return e, err
+		var sums []string
+		for _, path := range strings.Split(h.path, ",") {
+			sum, err := safetensors.Hash(path)
+			if err != nil {
+				return e, err
+			}
+			sums = append(sums, sum)
 		}
-		*h.to = sum
+		*h.to = strings.Join(sums, ",")
 	}
 	return e, nil
 }
@@ -96,31 +104,28 @@ func BuildVersion() (version, commit string) {
 	return version, commit
 }
 
-// runDir writes the files of a run. The zero value writes nothing.
-type runDir struct {
-	path    string
-	metrics []EpochRecord
-}
+// runDir writes the files of a run. Without a path it writes nothing.
+type runDir struct{ path string }
 
 // ErrRunExists is the error for a run directory that already holds a run.
 var ErrRunExists = errors.New("the run directory already holds a run")
 
-func newRunDir(c Config, env Environment) (*runDir, error) {
-	r := &runDir{path: c.Run}
-	if c.Run == "" {
-		return r, nil
+// start writes what a run begins with.
+func (r *runDir) start(c Config, env Environment) error {
+	if r.path == "" {
+		return nil
 	}
-	if err := os.MkdirAll(filepath.Join(c.Run, "model"), 0o755); err != nil {
-		return nil, fmt.Errorf("the run directory cannot be made: %w", err)
+	if err := os.MkdirAll(filepath.Join(r.path, "model"), 0o755); err != nil {
+		return fmt.Errorf("the run directory cannot be made: %w", err)
+	}
+	if err := r.json("env.json", env); err != nil {
+		return err
 	}
 	settings, err := yaml.Marshal(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := atomicfile.WriteBytes(filepath.Join(c.Run, "run.yaml"), 0o644, settings); err != nil {
-		return nil, err
-	}
-	return r, r.json("env.json", env)
+	return atomicfile.WriteBytes(filepath.Join(r.path, "run.yaml"), 0o644, settings)
 }
 
 // checkFresh refuses a directory that holds a run, before any work is done, and one that cannot be written.
@@ -152,9 +157,8 @@ func (r *runDir) json(name string, v any) error {
 	return atomicfile.WriteBytes(filepath.Join(r.path, name), 0o644, append(b, '\n'))
 }
 
-// epoch writes metrics.csv anew with one more row.
-func (r *runDir) epoch(e EpochRecord) error {
-	r.metrics = append(r.metrics, e)
+// metricsFile writes metrics.csv anew.
+func (r *runDir) metricsFile(epochs []EpochRecord) error {
 	if r.path == "" {
 		return nil
 	}
@@ -162,7 +166,7 @@ func (r *runDir) epoch(e EpochRecord) error {
 		c := csv.NewWriter(w)
 		_ = c.Write([]string{"epoch", "loss", "val_map", "test_map", "best", "seconds"})
 		f := func(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
-		for _, m := range r.metrics {
+		for _, m := range epochs {
 			_ = c.Write([]string{strconv.Itoa(m.Epoch), strconv.FormatFloat(m.Loss, 'g', 9, 64), f(m.ValMAP, 4), f(m.TestMAP, 4), strconv.FormatBool(m.Best), f(m.Seconds, 2)})
 		}
 		c.Flush()

@@ -12,15 +12,15 @@ type Scores struct {
 	Values []float32 // σ(z), [len(Rows), C] row-major
 }
 
-// PerClass is the average precision of each class in 0…1 against the full labels, by the rules of the papers: equal scores share one
+// PerClass is the average precision of each class in 0…1 against labels of the whole data set [N, C], by the rules of the papers: equal scores share one
 // precision, a class without positives counts as 0.
-func (s *Scores) PerClass(ds *data.Dataset) ([]float64, error) {
-	return metric.AveragePrecision(s.Values, ds.Gather(ds.Labels, s.Rows), ds.C(), metric.Step)
+func (s *Scores) PerClass(ds *data.Dataset, labels []int8) ([]float64, error) {
+	return metric.AveragePrecision(s.Values, ds.Gather(labels, s.Rows), ds.C(), metric.Step)
 }
 
 // MAP is the mean of PerClass in percent.
-func (s *Scores) MAP(ds *data.Dataset) (float64, error) {
-	ap, err := s.PerClass(ds)
+func (s *Scores) MAP(ds *data.Dataset, labels []int8) (float64, error) {
+	ap, err := s.PerClass(ds, labels)
 	if err != nil {
 		return 0, err
 	}
@@ -40,7 +40,7 @@ func gatherLabels(ds *data.Dataset, rows []int) labelTensors {
 	if ds.Observed != nil {
 		l.observed = torch.FromSlice(ds.Gather(ds.Observed, rows), len(rows), ds.C())
 	}
-	if ds.Labels != nil {
+	if labelled(ds, data.Train) {
 		l.full = torch.FromSlice(ds.Gather(ds.Labels, rows), len(rows), ds.C())
 	}
 	return l

@@ -1,0 +1,120 @@
+package train
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/loss"
+)
+
+// TestMethodsWithoutReference trains those methods of the registry that have no reference run: they must learn the scenes, whose
+// chance level is 24.6.
+func TestMethodsWithoutReference(t *testing.T) {
+	for _, m := range []struct {
+		id     string
+		atMost int // epochs
+		mAP    float64
+	}{{"bce-ls", 3, 85}, {"en-cl", 3, 85}, {"en-scl", 3, 85}, {"mime", 4, 80}, {"smile", 4, 80}, {"smile-classifier", 3, 60}} {
+		t.Run(m.id, func(t *testing.T) {
+			c := mimlConfig(t, m.id, 1200)
+			c.Epochs, c.Run = m.atMost, filepath.Join(t.TempDir(), "run")
+			res, err := Run(context.Background(), c, Events{})
+			require.NoError(t, err)
+			require.Greater(t, res.Best.TestMAP, m.mAP)
+			again, err := Evaluate(context.Background(), c.Run, 2, Events{})
+			require.NoError(t, err)
+			require.InDelta(t, res.Best.TestMAP, again.MAP, 1e-6, "the saved head scores as the best epoch did")
+		})
+	}
+}
+
+// TestEnSclOnFeaturesIsEnCl: one position a map makes the spatial form that of the scores; the map's average is kept in 8 bits.
+func TestEnSclOnFeaturesIsEnCl(t *testing.T) {
+	var loss [2]float64
+	for i, id := range []string{"en-cl", "en-scl"} {
+		c := mimlConfig(t, id, 1)
+		c.Epochs = 2
+		res, err := Run(context.Background(), c, Events{})
+		require.NoError(t, err)
+		loss[i] = res.Epochs[1].Loss
+	}
+	require.InEpsilon(t, loss[0], loss[1], 5e-3)
+}
+
+func TestPseudoLabelsFromFile(t *testing.T) {
+	dir := t.TempDir()
+	c := mimlConfig(t, "vlpl", 1200)
+	c.Epochs = 3
+	_, err := Run(context.Background(), c, Events{})
+	require.ErrorContains(t, err, "--pseudo-labels")
+
+	c.DataSeed = new(uint32)
+	ds, err := Open(c)
+	require.NoError(t, err)
+	defer ds.Close()
+	// Pseudo-labels that are the full labels make vlpl learn nearly as full labels do.
+	truth := make([]int8, len(ds.Labels))
+	for i, y := range ds.Labels {
+		truth[i] = 2*y - 1
+	}
+	c.DataSeed = nil
+	c.PseudoLabels = filepath.Join(dir, "pseudo.npy")
+	write := func(v []int8) {
+		a, err := npy.New([]int64{int64(ds.N()), int64(ds.C())}, v)
+		require.NoError(t, err)
+		require.NoError(t, npy.Write(c.PseudoLabels, a))
+	}
+	write(truth)
+	c.Params = map[string]float64{"gamma_neg": 1, "beta_pos": 1}
+	for _, id := range []string{"vlpl", "gpr"} {
+		c.Method = id
+		if id == "gpr" {
+			c.Params = nil
+		}
+		res, err := Run(context.Background(), c, Events{})
+		require.NoError(t, err)
+		require.Greater(t, res.Best.TestMAP, 88.0, id)
+	}
+	truth[7] = 3
+	write(truth)
+	_, err = Run(context.Background(), c, Events{})
+	require.ErrorContains(t, err, "row 1, class 2 is 3")
+}
+
+// TestConsistencyOfTwoViews trains plc with the features of a second view.
+func TestConsistencyOfTwoViews(t *testing.T) {
+	c := mimlConfig(t, "plc", 1200)
+	c.Epochs = 3
+	_, err := Run(context.Background(), c, Events{})
+	require.ErrorContains(t, err, "--strong-features")
+	c.StrongFeatures = testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy")
+	res, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	require.Greater(t, res.Best.TestMAP, 85.0)
+}
+
+// TestEveryMethodIsAccountedFor: a method is trained by the reference runs, by one of the tests above, or refused with a reason.
+func TestEveryMethodIsAccountedFor(t *testing.T) {
+	trained := []string{"bce-ls", "en-cl", "en-scl", "mime", "smile", "smile-classifier", "vlpl", "gpr", "plc"}
+	for _, m := range referenceMethods {
+		trained = append(trained, m.id)
+	}
+	for _, e := range loss.Entries() {
+		if Trainable(e) {
+			require.Contains(t, trained, e.ID)
+			continue
+		}
+		require.Contains(t, []string{"lac", encoderOnly}, e.ID)
+		_, err := Config{Data: "x", Method: e.ID}.Resolve()
+		require.ErrorContains(t, err, e.ID+" needs ")
+	}
+	for i, id := range trained {
+		require.False(t, slices.Contains(trained[:i], id))
+	}
+}

@@ -1,0 +1,243 @@
+package train
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/torch"
+)
+
+// step is one step of the optimiser on a batch. Where memory runs out, the batch is cut into halves until it fits; the step stays the
+// same.
+func (t *trainer) step(v *view) (float64, error) {
+	for {
+		var x float64
+		var bad error
+		err := torch.Try(func() { torch.Scope(func(*torch.Arena) { x, bad = t.attempt(v) }) })
+		if err == nil {
+			return x, bad
+		}
+		n := len(v.places)
+		if t.p.Micro > 0 {
+			n = min(n, t.p.Micro)
+		}
+		if !errors.Is(err, torch.ErrOutOfMemory) || n < 2 || t.latent || t.c.Mode == Frozen {
+			return 0, err
+		}
+		t.p.Micro = (n + 1) / 2
+		t.ev.note(fmt.Sprintf("out of memory at step %d: from here on %d images at a time, with the gradients of a batch added up%s", t.p.Step+1, t.p.Micro, t.batchNormNote()))
+	}
+}
+
+func (t *trainer) batchNormNote() string {
+	if t.c.BatchNorm == BatchNormLive {
+		return " (live batch normalisation sees the smaller groups)"
+	}
+	return ""
+}
+
+// part is what one piece of a batch left for the estimator.
+type part struct {
+	v *view
+	b *loss.Batch
+}
+
+// attempt does a step; it changes nothing that lasts before the optimiser's step.
+func (t *trainer) attempt(v *view) (float64, error) {
+	t.opt.ZeroGrad()
+	var done []part
+	var x float64
+	var err error
+	n := len(v.places)
+	if micro := t.p.Micro; micro > 0 && micro < n && !t.latent {
+		x, done, err = t.pieces(v, micro)
+	} else {
+		var b *loss.Batch
+		if b, x, err = t.backward(v, 1); err == nil {
+			done = []part{{v, b}}
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if fault := faults.beforeStep; fault != nil {
+		fault(t)
+	}
+	if t.c.ClipNorm > 0 {
+		clip(t.params, t.c.ClipNorm)
+	}
+	t.opt.Step()
+	for _, p := range done {
+		if err := t.est.after(p.b, p.v.places); err != nil {
+			return 0, err
+		}
+	}
+	if t.ema != nil {
+		t.ema.update()
+	}
+	return x, nil
+}
+
+// faults lets tests break a step.
+var faults struct {
+	beforeStep func(t *trainer)
+	beforePart func(images int)
+}
+
+// pieces computes the gradients of a batch in parts of at most micro images.
+func (t *trainer) pieces(v *view, micro int) (x float64, done []part, err error) {
+	n := len(v.places)
+	if additive(t.entry.ID) {
+		for at := 0; at < n; at += micro {
+			p := v.part(at, min(at+micro, n))
+			share := float64(len(p.places)) / float64(n)
+			b, y, err := t.backward(p, share)
+			if err != nil {
+				return 0, nil, err
+			}
+			x += y * share
+			done = append(done, part{p, b})
+		}
+		return x, done, nil
+	}
+	// The loss sees the whole batch: logits first, then its gradient by them, then the parts again with it.
+	var pieces []*torch.Tensor
+	torch.NoGrad(func() {
+		for at := 0; at < n; at += micro {
+			p := v.part(at, min(at+micro, n))
+			var b loss.Batch
+			if err = t.forward(p, places(p), &b); err != nil {
+				return
+			}
+			pieces = append(pieces, b.Logits)
+		}
+	})
+	if err != nil {
+		return 0, nil, err
+	}
+	z := torch.Cat(pieces, 0).Detach().SetRequiresGrad(true)
+	whole := &loss.Batch{Logits: z}
+	value, x, err := t.value(v, places(v), whole)
+	if err != nil {
+		return 0, nil, err
+	}
+	value.Backward()
+	g := z.Grad()
+	for at := 0; at < n; at += micro {
+		end := min(at+micro, n)
+		p := v.part(at, end)
+		var b loss.Batch
+		if err := t.forward(p, places(p), &b); err != nil {
+			return 0, nil, err
+		}
+		b.Logits.Backward(torch.WithGradient(g.Slice(0, at, end, 1)))
+	}
+	return x, []part{{v, whole}}, nil
+}
+
+// backward adds share times the gradient of a view's loss to the parameters'.
+func (t *trainer) backward(v *view, share float64) (*loss.Batch, float64, error) {
+	b := &loss.Batch{}
+	at := places(v)
+	if err := t.forward(v, at, b); err != nil {
+		return nil, 0, err
+	}
+	value, x, err := t.value(v, at, b)
+	if err != nil {
+		return nil, 0, err
+	}
+	if share != 1 {
+		value = value.MulScalar(share)
+	}
+	value.Backward()
+	return b, x, nil
+}
+
+func (t *trainer) forward(v *view, at *torch.Tensor, b *loss.Batch) error {
+	if fault := faults.beforePart; fault != nil {
+		fault(len(v.places))
+	}
+	return t.l.forward(v, at, b)
+}
+
+func places(v *view) *torch.Tensor {
+	p := make([]int64, len(v.places))
+	for i, x := range v.places {
+		p[i] = int64(x)
+	}
+	return torch.FromSlice(p)
+}
+
+// value is the loss of a batch whose logits are there; a number that is not finite is an error, written to nan.json.
+func (t *trainer) value(v *view, at *torch.Tensor, b *loss.Batch) (*torch.Tensor, float64, error) {
+	b.Epoch, b.Parameters = t.p.Epoch, t.params
+	if t.labels.observed != nil {
+		b.Observed = t.labels.observed.IndexSelect(0, at)
+	}
+	if t.labels.full != nil {
+		b.Full = t.labels.full.IndexSelect(0, at)
+	}
+	if err := t.est.fill(b, v, at); err != nil {
+		return nil, 0, err
+	}
+	value, err := t.loss.Value(*b)
+	if err != nil {
+		return nil, 0, err
+	}
+	x := value.Item()
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil, 0, t.notFinite(v, value, x)
+	}
+	return value, x, nil
+}
+
+// nanReport is nan.json.
+type nanReport struct {
+	Epoch     int                `json:"epoch"`
+	Step      int                `json:"step"` // that failed, from 1
+	Loss      string             `json:"loss"`
+	Samples   []string           `json:"samples"`
+	LR        []float64          `json:"lr"` // of the optimiser's groups
+	Gradients map[string]float64 `json:"gradient_norms"`
+	NotFinite []string           `json:"parameters_not_finite"`
+	LastGood  string             `json:"last_checkpoint,omitempty"`
+}
+
+// notFinite writes nan.json and makes the error.
+func (t *trainer) notFinite(v *view, value *torch.Tensor, x float64) error {
+	rows := t.l.usable()
+	names := make([]string, len(v.places))
+	for i, p := range v.places {
+		names[i] = t.ds.Images[rows[p]]
+	}
+	r := nanReport{Epoch: t.p.Epoch, Step: t.p.Step + 1, Loss: fmt.Sprint(x), Samples: names, Gradients: map[string]float64{}, LastGood: t.saver.newest}
+	for _, g := range t.opt.Groups() {
+		r.LR = append(r.LR, g.LR)
+	}
+	_ = torch.Try(func() { value.Backward() }) // a loss without gradient still gets its report
+	for key, p := range t.l.state() {
+		if !p.DType().IsFloat() {
+			continue
+		}
+		if n := norm(p.Detach()); math.IsNaN(n) || math.IsInf(n, 0) {
+			r.NotFinite = append(r.NotFinite, key)
+		}
+		if g := p.Grad(); g != nil {
+			n := norm(g)
+			if math.IsNaN(n) || math.IsInf(n, 0) {
+				n = -1 // JSON has no NaN; -1 is not finite
+			}
+			r.Gradients[key] = n
+		}
+	}
+	err := fmt.Errorf("%w (%v) in epoch %d, step %d, batch of %d images starting with %v; lower --lr", ErrNotFinite, x, t.p.Epoch, t.p.Step+1, len(names), names[:min(3, len(names))])
+	if t.dir.path == "" {
+		return err
+	}
+	if e := t.dir.json("nan.json", r); e != nil {
+		return errors.Join(err, e)
+	}
+	return fmt.Errorf("%w; nan.json in the run directory has the details", err)
+}

@@ -1,0 +1,433 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/random"
+	"github.com/gospml/gospml/spml/label"
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+	"github.com/gospml/gospml/torch/optim"
+)
+
+// session is what both ways of training share.
+type session struct {
+	c      Config
+	ds     *data.Dataset
+	ev     Events
+	entry  *loss.Entry
+	values loss.Values // the loss's parameters
+	loss   loss.Loss
+	train  []int               // rows
+	random *random.RandomState // the recipe's draws, in their order
+	torch  *torch.Generator    // initial values of a backbone without weights, and a latent head's draws
+
+	latent, betas, maps bool // what the loss reads beside logits
+}
+
+// newSession looks the method up. ds may lack what the method needs; checkLabels says so.
+func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
+	e, err := loss.Lookup(c.Method)
+	if err != nil {
+		return nil, err
+	}
+	set := c.parameters(e)
+	s := &session{c: c, ds: ds, ev: ev, entry: e, train: ds.Rows(data.Train), random: random.New(c.Seed)}
+	if s.values, err = e.Resolve(c.Preset, set); err != nil {
+		return nil, err
+	}
+	if s.loss, err = e.Make(c.Preset, set, loss.Options{LogEps: c.LogEps}); err != nil {
+		return nil, err
+	}
+	s.latent, s.betas, s.maps = latent(e), e.Needs&loss.BetaParameters != 0, e.Needs&loss.ScoreMaps != 0
+	return s, torch.Try(func() { s.torch = torch.NewGenerator(int64(c.Seed)) })
+}
+
+func (s *session) checkLabels() error {
+	switch {
+	case len(s.train) == 0:
+		return fmt.Errorf("%w: %s has no training rows", ErrData, s.ds.Name)
+	case s.entry.Needs&loss.Full != 0 && !labelled(s.ds, data.Train):
+		return fmt.Errorf("%w: %s needs full labels of the training rows, %s has none", ErrData, s.c.Method, s.ds.Name)
+	case s.entry.Needs&loss.Observed != 0 && s.ds.Observed == nil:
+		return fmt.Errorf("%w: %s has no observed labels", ErrData, s.ds.Name)
+	}
+	return nil
+}
+
+// learner is one way of training: it owns model and inputs.
+type learner interface {
+	// usable are the training rows that take part; a row's place is its position among them.
+	usable() []int
+	// constant are their features where those do not change [n, D], else nil.
+	constant() *torch.Tensor
+	// batches walks over an order of places from a batch number; flip says by place which images are mirrored, nil for none.
+	batches(ctx context.Context, order []int, flip []bool, start int) iter.Seq2[*view, error]
+	// forward fills logits, and what else the loss reads of the model.
+	forward(v *view, at *torch.Tensor, b *loss.Batch) error
+	groups() (body, head []*torch.Tensor)
+	state() nn.StateDict
+	setTraining(on bool)
+	// scores predicts rows in evaluation mode.
+	scores(ctx context.Context, phase string, n int, rows []int) (*Scores, error)
+	// save writes the model as it is now.
+	save(dir string) error
+	broken() []data.Broken
+	close() error
+}
+
+// view is a batch, or a part of one, as the loop hands it on.
+type view struct {
+	places []int       // among the usable training rows
+	images *data.Batch // nil on features
+	from   int         // the part's first image in images
+	flip   []bool      // of images; nil = none is mirrored
+}
+
+// part is the view of the images from … to-1.
+func (v *view) part(from, to int) *view {
+	return &view{places: v.places[from:to], images: v.images, from: v.from + from, flip: v.flip}
+}
+
+// crops are what the network sees of each image: all of it, mirrored or not.
+func (v *view) crops() []label.Crop {
+	c := make([]label.Crop, len(v.places))
+	for i := range c {
+		c[i] = label.Whole
+		if v.flip != nil {
+			c[i].Flip = v.flip[v.from+i]
+		}
+	}
+	return c
+}
+
+// position is where a run stands: everything beside tensors that going on needs.
+type position struct {
+	Epoch    int           `json:"epoch"` // the one in work, from 1
+	Batch    int           `json:"batch"` // the next of the epoch
+	Step     int           `json:"step"`  // steps taken in the run
+	LossSum  float64       `json:"loss_sum"`
+	Images   int           `json:"images"`           // seen in the epoch
+	Trained  bool          `json:"trained"`          // all batches of the epoch are done
+	Labelled bool          `json:"labelled"`         // the estimator's work after the epoch is done
+	Seconds  float64       `json:"seconds"`          // of the epoch so far
+	Random   []byte        `json:"random,omitempty"` // numpy's generator at the start of the epoch
+	Micro    int           `json:"micro_batch"`
+	Best     EpochRecord   `json:"best"`
+	Bad      int           `json:"bad_epochs"` // in a row without improvement
+	Epochs   []EpochRecord `json:"epochs"`
+	Done     string        `json:"done,omitempty"`  // why the run ended
+	Trace    []string      `json:"trace,omitempty"` // hashes of the weights after the first steps
+}
+
+// trainer is a run in work.
+type trainer struct {
+	*session
+	l      learner
+	est    estimator
+	opt    optim.Optimizer
+	body   int // groups of the optimiser that are the backbone's
+	params []*torch.Tensor
+	rates  []float64 // each group's learning rate before the schedule
+	ema    *average
+	labels labelTensors
+	dir    *runDir
+	saver  *saver
+	p      position
+	total  int  // steps of the run
+	traced bool // without a run directory too
+}
+
+func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) {
+	t := &trainer{session: s, dir: dir, p: position{Epoch: 1}}
+	var err error
+	if s.c.Mode == Frozen {
+		t.l, err = newFrozen(ctx, s)
+	} else {
+		t.l, err = newFineTune(s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	usable := t.l.usable()
+	t.labels = gatherLabels(s.ds, usable)
+	if t.est, err = newEstimator(s, s.entry, s.values, usable, t.l.constant()); err != nil {
+		return nil, errors.Join(err, t.l.close())
+	}
+	body, head := t.l.groups()
+	var groups []group
+	if len(body) > 0 {
+		groups = append(groups, group{body, s.c.LR})
+		t.body = 1
+	}
+	groups = append(groups, group{head, s.c.HeadLR})
+	t.params = append(append(t.params, body...), head...)
+	groups = append(groups, t.est.groups()...)
+	for _, g := range groups {
+		t.rates = append(t.rates, g.lr)
+	}
+	t.opt = newOptimizer(s.c, groups)
+	if s.c.EMA > 0 {
+		t.ema = newAverage(t.l.state(), s.c.EMA)
+	}
+	t.total = s.c.Epochs * ((len(usable) + s.c.BatchSize - 1) / s.c.BatchSize)
+	t.p.Micro = s.c.MicroBatch
+	t.saver, err = newSaver(t)
+	return t, err
+}
+
+func (t *trainer) close() error { return t.l.close() }
+
+// fit trains from where t stands to the end.
+func (t *trainer) fit(ctx context.Context) (*Result, error) {
+	for t.p.Done == "" {
+		if err := t.epoch(ctx); err != nil {
+			return nil, t.stopped(ctx, err)
+		}
+	}
+	res := &Result{Best: t.p.Best, Epochs: t.p.Epochs, Broken: t.l.broken(), Stopped: t.p.Done}
+	if t.dir.path != "" && len(res.Broken) > 0 {
+		var names []map[string]string
+		for _, b := range res.Broken {
+			names = append(names, map[string]string{"image": b.Name, "reason": b.Err.Error()})
+		}
+		if err := t.dir.json("broken.json", names); err != nil {
+			return nil, err
+		}
+	}
+	return res, t.dir.json("result.json", res.summary())
+}
+
+// epoch does what is left of the epoch in work.
+func (t *trainer) epoch(ctx context.Context) error {
+	n, start := t.p.Epoch, time.Now()
+	before := t.p.Seconds
+	clock := func() { t.p.Seconds = before + time.Since(start).Seconds() }
+	if !t.p.Trained {
+		if err := t.batches(ctx, clock); err != nil {
+			return err
+		}
+		t.p.Trained = true
+	}
+	t.l.setTraining(false)
+	if !t.p.Labelled {
+		if err := t.est.end(n, func() (*torch.Tensor, error) { return t.trainScores(ctx, n) }); err != nil {
+			return err
+		}
+		t.p.Labelled = true
+	}
+	rec := EpochRecord{Epoch: n, Loss: t.p.LossSum / float64(max(t.p.Images, 1))}
+	test, hasVal, err := t.evaluate(ctx, n, &rec)
+	if err != nil {
+		return err
+	}
+	// Without a validation part no epoch can be selected: the last one counts.
+	rec.Best = n == 1 || !hasVal || rec.ValMAP > t.p.Best.ValMAP
+	clock()
+	rec.Seconds = t.p.Seconds
+	if rec.Best {
+		t.p.Best, t.p.Bad = rec, 0
+		if err := t.keepBest(rec, test); err != nil {
+			return err
+		}
+	} else {
+		t.p.Bad++
+	}
+	t.p.Epochs = append(t.p.Epochs, rec)
+	if err := t.dir.metricsFile(t.p.Epochs); err != nil {
+		return err
+	}
+	t.ev.epoch(rec)
+	t.p.Done = t.finished(rec, hasVal)
+	t.p = position{Epoch: n + 1, Step: t.p.Step, Micro: t.p.Micro, Best: t.p.Best, Bad: t.p.Bad, Epochs: t.p.Epochs, Done: t.p.Done, Trace: t.p.Trace}
+	return t.saver.endOfEpoch(rec)
+}
+
+// finished says why the run ends after an epoch, "" where it goes on.
+func (t *trainer) finished(rec EpochRecord, hasVal bool) string {
+	switch drop := t.p.Best.ValMAP - rec.ValMAP; {
+	case rec.Epoch >= t.c.Epochs:
+		return "all epochs"
+	case hasVal && t.c.Patience > 0 && t.p.Bad >= t.c.Patience:
+		return fmt.Sprintf("no better validation mAP in %d epoch(s)", t.p.Bad)
+	case hasVal && t.c.MaxDrop > 0 && drop > t.c.MaxDrop:
+		return fmt.Sprintf("validation mAP %.2f below the best", drop)
+	}
+	return ""
+}
+
+// batches trains on the rest of the epoch's batches.
+func (t *trainer) batches(ctx context.Context, clock func()) error {
+	n := t.p.Epoch
+	if t.p.Batch == 0 && t.p.Random == nil {
+		b, err := t.random.MarshalBinary()
+		if err != nil {
+			return err
+		}
+		t.p.Random = b
+	}
+	usable := len(t.l.usable())
+	order := t.random.Permutation(usable)
+	var flip []bool
+	if *t.c.Flip {
+		flip = make([]bool, usable)
+		for i := range flip {
+			flip[i] = t.random.RandomSample() < 0.5
+		}
+	}
+	if err := t.est.start(n); err != nil {
+		return err
+	}
+	t.l.setTraining(true)
+	t.freeze(n <= t.c.FreezeEpochs)
+	begun, seen := time.Now(), 0
+	for v, err := range t.l.batches(ctx, order, flip, t.p.Batch) {
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if t.c.MaxSteps > 0 && t.p.Step >= t.c.MaxSteps {
+			return errBudget
+		}
+		t.setRates()
+		x, err := t.step(v)
+		if err != nil {
+			return err
+		}
+		t.p.LossSum += x * float64(len(v.places))
+		t.p.Images += len(v.places)
+		t.p.Step++
+		t.p.Batch++
+		if v.images != nil {
+			t.p.Batch = v.images.Index + 1
+		}
+		seen += len(v.places)
+		if err := t.traceStep(); err != nil {
+			return err
+		}
+		clock()
+		if err := t.saver.afterStep(); err != nil {
+			return err
+		}
+		if t.c.Mode == FineTune {
+			t.ev.step(Step{Phase: "train", Epoch: n, Epochs: t.c.Epochs, Done: t.p.Images, Total: usable, Loss: t.p.LossSum / float64(t.p.Images), ImagesPerSec: float64(seen) / time.Since(begun).Seconds()})
+		}
+	}
+	if t.c.Mode == Frozen {
+		t.ev.step(Step{Phase: "train", Epoch: n, Epochs: t.c.Epochs, Done: t.p.Images, Total: usable, Loss: t.p.LossSum / float64(max(t.p.Images, 1)), ImagesPerSec: float64(seen) / time.Since(begun).Seconds()})
+	}
+	return nil
+}
+
+// evaluate fills in the epoch's mAP. hasVal says whether there is a validation part to select by.
+func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (test *Scores, hasVal bool, err error) {
+	val, rows := t.ds.Rows(data.Val), t.ds.Rows(data.Test)
+	against := t.ds.Labels
+	if t.c.ValLabels == "single" {
+		if against = positives(t.ds.Observed); against == nil {
+			return nil, false, fmt.Errorf("%w: %s has no observed labels to validate on", ErrData, t.ds.Name)
+		}
+	} else if !labelled(t.ds, data.Val) {
+		against = nil
+	}
+	if t.ema != nil {
+		t.ema.swap()
+		defer t.ema.swap()
+	}
+	if hasVal = against != nil && len(val) > 0; hasVal {
+		if _, rec.ValMAP, err = t.mAP(ctx, "validate", n, val, against); err != nil {
+			return nil, false, err
+		}
+	}
+	if labelled(t.ds, data.Test) && len(rows) > 0 {
+		if test, rec.TestMAP, err = t.mAP(ctx, "test", n, rows, t.ds.Labels); err != nil {
+			return nil, false, err
+		}
+	}
+	return test, hasVal, nil
+}
+
+// positives are observed labels as full ones: what is not positive is negative.
+func positives(observed []int8) []int8 {
+	if observed == nil {
+		return nil
+	}
+	m := make([]int8, len(observed))
+	for i, y := range observed {
+		if y == 1 {
+			m[i] = 1
+		}
+	}
+	return m
+}
+
+func (t *trainer) mAP(ctx context.Context, phase string, n int, rows []int, against []int8) (*Scores, float64, error) {
+	sc, err := t.l.scores(ctx, phase, n, rows)
+	if err != nil {
+		return nil, 0, err
+	}
+	v, err := sc.MAP(t.ds, against)
+	var score *metric.ScoreError
+	if errors.As(err, &score) {
+		return nil, 0, fmt.Errorf("%w: after epoch %d the score of %s for %q is %v; lower --lr", ErrNotFinite, n, t.ds.Images[sc.Rows[score.Row]], t.ds.Classes[score.Class], score.Score)
+	}
+	return sc, v, err
+}
+
+// trainScores are σ(z) of the usable training rows by place; the rows of images that could not be read are 1, which no estimator picks.
+func (t *trainer) trainScores(ctx context.Context, n int) (*torch.Tensor, error) {
+	usable := t.l.usable()
+	sc, err := t.l.scores(ctx, "label", n, usable)
+	if err != nil {
+		return nil, err
+	}
+	if len(sc.Rows) < len(usable) {
+		c, all, next := t.ds.C(), make([]float32, 0, len(usable)*t.ds.C()), 0
+		for _, r := range usable {
+			if next < len(sc.Rows) && sc.Rows[next] == r {
+				all = append(all, sc.Values[next*c:(next+1)*c]...)
+				next++
+				continue
+			}
+			for range c {
+				all = append(all, 1)
+			}
+		}
+		sc.Values = all
+	}
+	for i, x := range sc.Values {
+		if math.IsNaN(float64(x)) {
+			return nil, fmt.Errorf("%w: after epoch %d the score of %s is NaN; lower --lr", ErrNotFinite, n, t.ds.Images[usable[i/t.ds.C()]])
+		}
+	}
+	return torch.FromSlice(sc.Values, len(usable), t.ds.C()), nil
+}
+
+// keepBest writes the model of the best epoch so far.
+func (t *trainer) keepBest(rec EpochRecord, test *Scores) error {
+	if t.dir.path == "" {
+		return nil
+	}
+	if t.ema != nil {
+		t.ema.swap()
+		defer t.ema.swap()
+	}
+	if err := t.l.save(filepath.Join(t.dir.path, "model")); err != nil {
+		return err
+	}
+	if test == nil {
+		return nil
+	}
+	return t.dir.json("test_scores.json", summary(test, rec))
+}
