@@ -1,7 +1,7 @@
 """Makes the golden files of torch/nn, torch/optim and spml/backbone from PyTorch and torchvision.
 
     python make.py            all of them, beside this file
-    python make.py layers     one of: layers attention interpolate init mlp optim vision
+    python make.py layers     one of: layers attention interpolate init mlp optim schedules clipping vision
 
 Written with torch 2.11.0 and torchvision 0.26.0, one thread. float32 values are printed with nine digits, which name one
 float32, float64 values in full; -1e300 stands for minus infinity.
@@ -364,6 +364,14 @@ OPTIMS = {
     "adamw": ("AdamW", dict(lr=0.01)),
     "adamw_amsgrad": ("AdamW", dict(lr=0.02, amsgrad=True, weight_decay=0.2)),
     "adamw_maximize": ("AdamW", dict(lr=0.002, maximize=True, betas=(0.7, 0.9))),
+    "rmsprop": ("RMSprop", dict(lr=0.005)),
+    "rmsprop_centered": ("RMSprop", dict(lr=0.005, alpha=0.9, eps=1e-6, centered=True, momentum=0.8, weight_decay=0.05)),
+    "rmsprop_maximize": ("RMSprop", dict(lr=0.0005, momentum=0.5, maximize=True)),
+    "adamax": ("Adamax", dict(lr=0.01)),
+    "adamax_weight_decay": ("Adamax", dict(lr=0.01, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1)),
+    "adagrad": ("Adagrad", dict(lr=0.05)),
+    "adagrad_decay": ("Adagrad", dict(lr=0.05, lr_decay=0.1, weight_decay=0.05, initial_accumulator_value=0.2, eps=1e-8)),
+    "adagrad_maximize": ("Adagrad", dict(lr=0.005, maximize=True)),
 }
 
 
@@ -377,7 +385,7 @@ def optim():
         start = {k: torch.randn(s, generator=g, dtype=torch.float64).to(dt) for k, s in {"w1": (5, 4), "b1": (5,), "w2": (3, 5), "s": (3,)}.items()}
         x, y = torch.randn((8, 4), generator=g, dtype=torch.float64).to(dt), torch.randn((8, 3), generator=g, dtype=torch.float64).to(dt)
         for name, (cls, kw) in OPTIMS.items():
-            for mode in ("fused", "foreach"):
+            for mode in ("fused", "foreach") if cls in ("SGD", "Adam", "AdamW") else ("foreach",):
                 p = {k: v.clone().requires_grad_() for k, v in start.items()}
                 rest = {"lr": kw["lr"] * 5, "weight_decay": 0.0}
                 opt = getattr(torch.optim, cls)([{"params": [p["w1"], p["b1"], p["s"]]}, {"params": [p["w2"]], **rest}], **kw, **({"fused": True} if mode == "fused" else {"foreach": True}))
@@ -393,10 +401,94 @@ def optim():
                     losses.append(loss.item())
                     if step in (1, 2, 10, 11, 50):
                         after[str(step)] = {k: arr(v) for k, v in p.items()}
-                state = {str(i): {k: arr(torch.as_tensor(v)) for k, v in s.items() if v is not None} for i, s in opt.state_dict()["state"].items()}
+                state = {str(i): {k: arr(torch.as_tensor(v)) for k, v in s.items() if isinstance(v, torch.Tensor)} for i, s in opt.state_dict()["state"].items()}
                 cases.append({"name": name, "class": cls, "options": kw, "mode": mode, "late": late, "dtype": dname, "losses": losses, "after": after, "state": state})
         cases[-1]["start"], cases[-1]["x"], cases[-1]["y"] = {k: arr(v) for k, v in start.items()}, arr(x), arr(y)
     save("optim", {"cases": cases})
+
+
+def schedules():
+    """Learning rates (and momentum) of two groups over the steps of every schedule."""
+    L = torch.optim.lr_scheduler
+    seq = lambda o, parts, at: L.SequentialLR(o, [f(o) for f in parts], at)
+    kinds = {
+        "lambda": lambda o: L.LambdaLR(o, [lambda e: 0.9**e, lambda e: 1 / (1 + e)]),
+        "multiplicative": lambda o: L.MultiplicativeLR(o, lambda e: 1 - 0.01 * e),
+        "step": lambda o: L.StepLR(o, 7, 0.3), "multistep": lambda o: L.MultiStepLR(o, [3, 10, 10, 21], 0.5), "constant": lambda o: L.ConstantLR(o, 0.25, 6),
+        "linear": lambda o: L.LinearLR(o, 1 / 3, 1.0, 8), "linear_down": lambda o: L.LinearLR(o, 0.9, 0.1, 15), "exponential": lambda o: L.ExponentialLR(o, 0.93),
+        "polynomial": lambda o: L.PolynomialLR(o, 25, 1.7), "cosine": lambda o: L.CosineAnnealingLR(o, 12, 0.003), "cosine_long": lambda o: L.CosineAnnealingLR(o, 40),
+        "restarts": lambda o: L.CosineAnnealingWarmRestarts(o, 5, 2, 0.001), "restarts_even": lambda o: L.CosineAnnealingWarmRestarts(o, 6),
+        "onecycle": lambda o: L.OneCycleLR(o, [0.1, 0.3], total_steps=40), "onecycle_linear": lambda o: L.OneCycleLR(o, 0.2, total_steps=40, pct_start=0.4, anneal_strategy="linear", three_phase=True, div_factor=10.0, final_div_factor=50.0, base_momentum=0.8, max_momentum=0.9),
+        "onecycle_plain": lambda o: L.OneCycleLR(o, 0.2, total_steps=45, cycle_momentum=False, pct_start=0.1),
+        "warmup_cosine": lambda o: seq(o, [lambda o: L.LinearLR(o, 0.01, 1.0, 5), lambda o: L.CosineAnnealingLR(o, 30)], [5]),
+        "sequence": lambda o: seq(o, [lambda o: L.ConstantLR(o, 0.1, 4), lambda o: L.StepLR(o, 5, 0.5), lambda o: L.ExponentialLR(o, 0.9), lambda o: L.CosineAnnealingWarmRestarts(o, 4), lambda o: L.MultiStepLR(o, [2, 3], 0.2)], [4, 16, 22, 33]),
+        "chained": lambda o: L.ChainedScheduler([L.LinearLR(o, 0.2, 1.0, 6), L.ExponentialLR(o, 0.95)]),
+    }
+    cases = []
+    for opt in ("SGD", "Adam"):
+        for name, make in kinds.items():
+            p, q = torch.nn.Parameter(torch.zeros(1)), torch.nn.Parameter(torch.zeros(1))
+            kw = dict(momentum=0.9) if opt == "SGD" else dict(betas=(0.8, 0.99))
+            o = getattr(torch.optim, opt)([{"params": [p], "lr": 0.1}, {"params": [q], "lr": 0.4}], lr=0.1, **kw)
+            sch = make(o)
+            lrs, ms, last = [], [], []
+            for _ in range(40):
+                lrs.append([g["lr"] for g in o.param_groups])
+                ms.append([g["momentum"] if opt == "SGD" else g["betas"][0] for g in o.param_groups])
+                last.append(list(sch.get_last_lr()))
+                o.step()
+                sch.step()
+            cases.append({"name": name, "optimizer": opt, "lr": lrs, "momentum": ms, "last_lr": last})
+    g = torch.Generator().manual_seed(9)
+    plateau = []
+    for kw in (dict(patience=2), dict(mode="max", factor=0.3, patience=1, cooldown=2, min_lr=0.004), dict(threshold_mode="abs", threshold=0.05, patience=0, factor=0.5), dict(mode="max", threshold_mode="abs", threshold=0.02, patience=3, eps=0.01)):
+        metrics = (torch.rand(60, generator=g, dtype=torch.float64) * 0.3 + torch.linspace(1, 0.2, 60, dtype=torch.float64) ** 2).tolist()
+        p = torch.nn.Parameter(torch.zeros(1))
+        o = torch.optim.SGD([{"params": [p], "lr": 0.1}, {"params": [torch.nn.Parameter(torch.zeros(1))], "lr": 0.4}])
+        sch = L.ReduceLROnPlateau(o, **kw)
+        lrs = []
+        for m in metrics:
+            o.step()
+            sch.step(m)
+            lrs.append([g["lr"] for g in o.param_groups])
+        plateau.append({"options": kw, "metrics": metrics, "lr": lrs})
+    save("schedules", {"cases": cases, "plateau": plateau})
+
+
+def clipping():
+    """clip_grad_norm_ and clip_grad_value_, and averaged models."""
+    cases = []
+    for dname, dt in DTYPES.items():
+        g = torch.Generator().manual_seed(4)
+        grads = [torch.randn(s, generator=g, dtype=torch.float64).to(dt) for s in ((3, 4), (5,), ())]
+        for norm, limit in ((2.0, 1.0), (2.0, 100.0), (1.0, 2.5), (math.inf, 0.5), (3.0, 0.7)):
+            ps = [torch.nn.Parameter(torch.zeros_like(v)) for v in grads]
+            for p, v in zip(ps, grads):
+                p.grad = v.clone()
+            total = nn.utils.clip_grad_norm_(ps + [torch.nn.Parameter(torch.zeros(2, dtype=dt))], limit, norm)
+            cases.append({"dtype": dname, "kind": "norm", "norm": -1 if norm == math.inf else norm, "limit": limit, "total": total.item(), "before": [arr(v) for v in grads], "after": [arr(p.grad) for p in ps]})
+        ps = [torch.nn.Parameter(torch.zeros_like(v)) for v in grads]
+        for p, v in zip(ps, grads):
+            p.grad = v.clone()
+        nn.utils.clip_grad_value_(ps, 0.4)
+        cases.append({"dtype": dname, "kind": "value", "norm": 2, "limit": 0.4, "total": 0, "before": [arr(v) for v in grads], "after": [arr(p.grad) for p in ps]})
+    averages = []
+    from torch.optim import swa_utils
+    for kind in ("swa", "ema"):
+        for buffers in (False, True):
+            torch.manual_seed(1)
+            m = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).double()
+            start = {k: arr(v) for k, v in m.state_dict().items()}
+            a = swa_utils.AveragedModel(m, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(0.9) if kind == "ema" else None, use_buffers=buffers)
+            g, after = torch.Generator().manual_seed(2), []
+            for _ in range(4):
+                with torch.no_grad():
+                    for v in m.state_dict().values():
+                        v.add_(torch.randn(v.shape, generator=g, dtype=torch.float64)) if v.is_floating_point() else v.add_(7)
+                a.update_parameters(m)
+                after.append({"model": {k: arr(v) for k, v in m.state_dict().items()}, "average": {k: arr(v) for k, v in a.state_dict().items()}})
+            averages.append({"kind": kind, "buffers": buffers, "start": start, "keys": list(a.state_dict()), "after": after})
+    save("clipping", {"cases": cases, "averages": averages})
 
 
 def det(name, shape, offset, scale):
@@ -468,6 +560,6 @@ def vision():
 
 
 if __name__ == "__main__":
-    todo = sys.argv[1:] or ["layers", "attention", "interpolate", "init", "mlp", "optim", "vision"]
+    todo = sys.argv[1:] or ["layers", "attention", "interpolate", "init", "mlp", "optim", "schedules", "clipping", "vision"]
     for t in todo:
         globals()[t]()

@@ -41,14 +41,7 @@ func adamCore(kind string, weightDecay float64, kernel adamKernel) core {
 	return core{
 		kind: kind, takes: " LR Betas Eps WeightDecay AMSGrad Maximize ", names: []string{"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
 		defaults: Hyper{LR: 1e-3, Betas: [2]float64{0.9, 0.999}, Eps: 1e-8, WeightDecay: weightDecay},
-		verify: func(h *Hyper) error {
-			for i, b := range h.Betas {
-				if !(b >= 0 && b < 1) {
-					return fmt.Errorf("invalid beta parameter at index %d: %v", i, b)
-				}
-			}
-			return nil
-		},
+		verify:   checkBetas,
 		lacks: func(h *Hyper, s *slot) bool {
 			return slices.Contains(s.state[:3], nil) || h.AMSGrad && s.state[3] == nil
 		},
@@ -82,4 +75,13 @@ func advance(steps []*torch.Tensor, dev torch.Device) {
 	for _, t := range steps {
 		torch.View(t, func(v []float32) { v[0]++ })
 	}
+}
+
+func checkBetas(h *Hyper) error {
+	for i, b := range h.Betas {
+		if !(b >= 0 && b < 1) {
+			return fmt.Errorf("invalid beta parameter at index %d: %v", i, b)
+		}
+	}
+	return nil
 }

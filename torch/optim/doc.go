@@ -1,5 +1,5 @@
-// Package optim changes parameters by their gradients: SGD, Adam and AdamW on libtorch's fused kernels, with PyTorch's
-// names, defaults and numbers.
+// Package optim changes parameters by their gradients: SGD, Adam and AdamW on libtorch's fused kernels, Adamax,
+// Adagrad and RMSprop on its multi-tensor ones, with PyTorch's names, defaults and numbers.
 //
 //	opt := optim.NewAdamW(nn.Parameters(backbone), optim.LR(1e-5))
 //	opt.AddGroup(nn.Parameters(head), optim.LR(1e-4), optim.WeightDecay(0)) // what is not given is as in the constructor
@@ -11,6 +11,12 @@
 //			opt.Step()
 //		})
 //	}
+//
+// # Schedules
+//
+// A Scheduler is made from an optimizer and stepped after it: NewStepLR, NewCosineAnnealingLR, NewOneCycleLR, NewWarmup and
+// so on, each with the rates of torch.optim.lr_scheduler to the last digits. ClipGradNorm and ClipGradValue go between Backward and
+// Step; averages of weights are nn.NewEMA and nn.NewSWA.
 //
 // # Groups
 //

@@ -80,6 +80,10 @@ type optimCase struct {
 		Eps         *float64    `json:"eps"`
 		AMSGrad     bool        `json:"amsgrad"`
 		Maximize    bool        `json:"maximize"`
+		Alpha       *float64    `json:"alpha"`
+		Centered    bool        `json:"centered"`
+		LRDecay     *float64    `json:"lr_decay"`
+		Initial     *float64    `json:"initial_accumulator_value"`
 	} `json:"options"`
 	Mode   string                      `json:"mode"`
 	Late   int                         `json:"late"`
@@ -104,6 +108,12 @@ func (c *optimCase) make(first, second []*torch.Tensor) optim.Optimizer {
 	add(o.Momentum, optim.Momentum)
 	add(o.Dampening, optim.Dampening)
 	add(o.Eps, optim.Eps)
+	add(o.Alpha, optim.Alpha)
+	add(o.LRDecay, optim.LRDecay)
+	add(o.Initial, optim.InitialAccumulator)
+	if o.Centered {
+		opts = append(opts, optim.Centered())
+	}
 	if o.Betas != nil {
 		opts = append(opts, optim.Betas(o.Betas[0], o.Betas[1]))
 	}
@@ -122,6 +132,12 @@ func (c *optimCase) make(first, second []*torch.Tensor) optim.Optimizer {
 		opt = optim.NewSGD(first, opts...)
 	case "Adam":
 		opt = optim.NewAdam(first, opts...)
+	case "RMSprop":
+		opt = optim.NewRMSprop(first, opts...)
+	case "Adamax":
+		opt = optim.NewAdamax(first, opts...)
+	case "Adagrad":
+		opt = optim.NewAdagrad(first, opts...)
 	default:
 		opt = optim.NewAdamW(first, opts...)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// Optimizer is what SGD, Adam and AdamW have in common.
+// Optimizer is what SGD, Adam, AdamW, Adamax, Adagrad and RMSprop have in common.
 type Optimizer interface {
 	// Step changes every parameter that has a gradient.
 	Step()
@@ -29,7 +29,8 @@ type Group struct {
 	Params []*torch.Tensor
 	Hyper
 
-	slots   []slot // one for each parameter
+	slots   []slot   // one for each parameter
+	initial *float64 // the learning rate with which schedules began
 	batches []*batch
 }
 
@@ -37,13 +38,18 @@ type Group struct {
 type Hyper struct {
 	LR          float64    `json:"lr"`
 	WeightDecay float64    `json:"weight_decay"`
-	Momentum    float64    `json:"momentum,omitempty"`  // SGD
+	Momentum    float64    `json:"momentum,omitempty"`  // SGD, RMSprop
 	Dampening   float64    `json:"dampening,omitempty"` // SGD
 	Nesterov    bool       `json:"nesterov,omitempty"`  // SGD
-	Betas       [2]float64 `json:"betas"`               // Adam, AdamW
-	Eps         float64    `json:"eps,omitempty"`       // Adam, AdamW
+	Betas       [2]float64 `json:"betas"`               // Adam, AdamW, Adamax
+	Eps         float64    `json:"eps,omitempty"`       // all but SGD
 	AMSGrad     bool       `json:"amsgrad,omitempty"`   // Adam, AdamW
 	Maximize    bool       `json:"maximize,omitempty"`
+
+	Alpha              float64 `json:"alpha,omitempty"`                     // RMSprop
+	Centered           bool    `json:"centered,omitempty"`                  // RMSprop
+	LRDecay            float64 `json:"lr_decay,omitempty"`                  // Adagrad
+	InitialAccumulator float64 `json:"initial_accumulator_value,omitempty"` // Adagrad
 }
 
 // Option sets a number of a group.
@@ -52,7 +58,7 @@ type Option struct {
 	set  func(*Hyper)
 }
 
-// LR is the learning rate; 1e-3 by default.
+// LR is the learning rate; 1e-3 where the constructor names no other default.
 func LR(v float64) Option { return Option{"LR", func(h *Hyper) { h.LR = v }} }
 
 // WeightDecay is the weight decay: added to the gradient in SGD and Adam (default 0), decoupled from it in AdamW (default 0.01).
@@ -74,11 +80,25 @@ func Betas(beta1, beta2 float64) Option {
 	return Option{"Betas", func(h *Hyper) { h.Betas = [2]float64{beta1, beta2} }}
 }
 
-// Eps is added to the denominator of Adam and AdamW; 1e-8 by default.
+// Eps is added to the denominator; 1e-8 by default, 1e-10 in Adagrad.
 func Eps(v float64) Option { return Option{"Eps", func(h *Hyper) { h.Eps = v }} }
 
 // AMSGrad divides by the largest running average so far (Reddi et al. 2018).
 func AMSGrad() Option { return Option{"AMSGrad", func(h *Hyper) { h.AMSGrad = true }} }
+
+// Alpha is the decay rate of RMSprop's running average of squares; 0.99 by default.
+func Alpha(v float64) Option { return Option{"Alpha", func(h *Hyper) { h.Alpha = v }} }
+
+// Centered divides by an estimate of the gradient's standard deviation in RMSprop.
+func Centered() Option { return Option{"Centered", func(h *Hyper) { h.Centered = true }} }
+
+// LRDecay lowers Adagrad's learning rate with the number of steps; 0 by default.
+func LRDecay(v float64) Option { return Option{"LRDecay", func(h *Hyper) { h.LRDecay = v }} }
+
+// InitialAccumulator is where Adagrad's sums begin; 0 by default.
+func InitialAccumulator(v float64) Option {
+	return Option{"InitialAccumulator", func(h *Hyper) { h.InitialAccumulator = v }}
+}
 
 // Maximize goes up the gradient.
 func Maximize() Option { return Option{"Maximize", func(h *Hyper) { h.Maximize = true }} }
@@ -106,6 +126,7 @@ type core struct {
 	takes    string   // names of its options between spaces
 	names    []string // of the state's tensors; those that a group does not use are left nil
 	defaults Hyper
+	hostStep bool // the step counts stay on the CPU
 	groups   []*Group
 	all      []*torch.Tensor
 
@@ -147,6 +168,9 @@ func (c *core) check(h *Hyper) error {
 	}
 	return c.verify(h)
 }
+
+// options names what the constructor takes, between spaces.
+func (c *core) options() string { return c.takes }
 
 // Groups are the parameter groups.
 func (c *core) Groups() []*Group { return c.groups }

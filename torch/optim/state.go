@@ -14,10 +14,10 @@ import (
 // tensors, for nn.SaveSafetensors.
 //
 // A tensor's key is "state.<i>.<name>": i counts the parameters over all groups from 0, as in torch.optim's
-// state_dict, and name is PyTorch's: momentum_buffer; step, exp_avg, exp_avg_sq, max_exp_avg_sq. Parameters that have not been stepped
+// state_dict, and name is PyTorch's: momentum_buffer; step, exp_avg, exp_avg_sq, max_exp_avg_sq; square_avg and so on. Parameters that have not been stepped
 // have no keys.
 type State struct {
-	Optimizer string                   `json:"optimizer"` // "sgd", "adam", "adamw"
+	Optimizer string                   `json:"optimizer"` // "sgd", "adam", "adamw", "adamax", "adagrad", "rmsprop"
 	Groups    []GroupState             `json:"param_groups"`
 	Tensors   map[string]*torch.Tensor `json:"-"`
 }
@@ -105,7 +105,11 @@ func (c *core) restore(st State) []slot {
 		}
 		torch.NoGrad(func() {
 			if name == "step" {
-				s.state[which] = torch.Zeros(want, dtype, s.dev)
+				at := s.dev
+				if c.hostStep {
+					at = torch.CPU
+				}
+				s.state[which] = torch.Zeros(want, dtype, at)
 			} else {
 				s.state[which] = p.EmptyLike()
 			}
