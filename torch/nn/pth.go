@@ -3,9 +3,12 @@ package nn
 import (
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/pth"
+	"github.com/gospml/gospml/torch/safetensors"
 )
 
 var pthTypes = map[torch.DType]pth.Dtype{
@@ -151,4 +154,26 @@ func (l *pthLoader) read(key memoryKey) (t *torch.Tensor, err error) {
 		return nil, e
 	}
 	return t, err
+}
+
+// LoadFile reads the state dict of a file of weights, whatever its kind: safetensors, the index of a model in several safetensors
+// files, or PyTorch's .pth, .pt and .bin. The kind is told by the content, not by the name.
+func LoadFile(path string) (StateDict, error) {
+	if !strings.HasSuffix(path, safetensors.IndexSuffix) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		var head [9]byte // a safetensors header begins behind its length; a zip archive with PK, a pickle with 0x80
+		n, err := io.ReadFull(f, head[:])
+		f.Close()
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+		if n < len(head) || head[8] != '{' {
+			return LoadPTH(path)
+		}
+	}
+	sd, _, err := LoadSafetensors(path)
+	return sd, err
 }

@@ -70,3 +70,28 @@ func TestPTHRoundTrip(t *testing.T) {
 	_, err := LoadPTH(path, "model")
 	require.ErrorContains(t, err, `its root has no "model"; it has as.`)
 }
+
+// TestLoadFile: the kind of a file is told by its content.
+func TestLoadFile(t *testing.T) {
+	dir := t.TempDir()
+	whole, err := os.ReadFile(testroot.Testdata("pth", "tied.pth"))
+	require.NoError(t, err)
+	misnamed := filepath.Join(dir, "model.safetensors")
+	require.NoError(t, os.WriteFile(misnamed, whole, 0o600))
+	for path, tensors := range map[string]int{
+		misnamed: 3,
+		testroot.Testdata("pth", "views_legacy.pth"):                                12,
+		testroot.Testdata("safetensors", "torch_nometa.safetensors"):                -1,
+		testroot.Testdata("safetensors", "sharded", "model.safetensors.index.json"): 10,
+	} {
+		sd, err := LoadFile(path)
+		require.NoError(t, err, path)
+		if tensors >= 0 {
+			require.Len(t, sd, tensors, path)
+		}
+		require.NotEmpty(t, sd)
+		sd.Free()
+	}
+	_, err = LoadFile(filepath.Join(dir, "absent"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"io"
+	"strings"
 	"unsafe"
 
 	"github.com/gospml/gospml/torch"
@@ -54,9 +55,26 @@ func SaveSafetensors(path string, sd StateDict, metadata map[string]string) erro
 	return safetensors.Write(path, ts, metadata)
 }
 
-// LoadSafetensors reads a whole file into CPU tensors. Inside a scope they belong to it.
+// tensorFile is a safetensors file or several with an index.
+type tensorFile interface {
+	Names() []string
+	Info(name string) (safetensors.Info, bool)
+	ReadInto(name string, dst []byte) error
+	Metadata() map[string]string
+	Close() error
+}
+
+func openTensors(path string) (tensorFile, error) {
+	if strings.HasSuffix(path, safetensors.IndexSuffix) {
+		return safetensors.OpenSharded(path)
+	}
+	return safetensors.Open(path)
+}
+
+// LoadSafetensors reads a whole file into CPU tensors; a path that ends in ".safetensors.index.json" is the index of a model in
+// several files. Inside a scope the tensors belong to it.
 func LoadSafetensors(path string) (sd StateDict, metadata map[string]string, err error) {
-	f, err := safetensors.Open(path)
+	f, err := openTensors(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +91,7 @@ func LoadSafetensors(path string) (sd StateDict, metadata map[string]string, err
 	return sd, f.Metadata(), nil
 }
 
-func readTensor(f *safetensors.File, name string) (t *torch.Tensor, err error) {
+func readTensor(f tensorFile, name string) (t *torch.Tensor, err error) {
 	info, _ := f.Info(name)
 	d, ok := torchType(info.Dtype)
 	if !ok {
@@ -90,7 +108,7 @@ func readTensor(f *safetensors.File, name string) (t *torch.Tensor, err error) {
 }
 
 // fill reads straight into the memory of a new tensor.
-func fill(f *safetensors.File, name string, d torch.DType, shape []int) (*torch.Tensor, error) {
+func fill(f tensorFile, name string, d torch.DType, shape []int) (*torch.Tensor, error) {
 	switch d {
 	case torch.Uint8:
 		return fillAs[uint8](f, name, d, shape)
@@ -123,7 +141,7 @@ func fill(f *safetensors.File, name string, d torch.DType, shape []int) (*torch.
 	}
 }
 
-func fillAs[T torch.Element](f *safetensors.File, name string, d torch.DType, shape []int) (t *torch.Tensor, err error) {
+func fillAs[T torch.Element](f tensorFile, name string, d torch.DType, shape []int) (t *torch.Tensor, err error) {
 	t = torch.Empty(shape, d)
 	torch.View(t, func(data []T) {
 		var z T

@@ -17,6 +17,8 @@
 // save_file for the same tensors and at most one metadata entry (the library leaves the order of more to chance; here
 // it is by key).
 //
+// Models in several files with an index: OpenSharded and WriteSharded.
+//
 // Errors: a file that breaks the rules gives a *FormatError, which names the file; everything else is the system's
 // error, wrapped with the path.
 package safetensors
