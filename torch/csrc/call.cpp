@@ -32,6 +32,7 @@ enum class Want : uint8_t {
   Device,
   Generator,
   Scalars,
+  OptScalars,
 };
 
 struct Arg {
@@ -69,7 +70,8 @@ Want want_of(const c10::Type& t) {
         case c10::TypeKind::FloatType: return Want::Floats;
         case c10::TypeKind::BoolType: return Want::Bools;
         case c10::TypeKind::TensorType: return Want::Tensors;
-        case c10::TypeKind::OptionalType: return Want::OptTensors;
+        case c10::TypeKind::OptionalType:
+          return e.castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::NumberType ? Want::OptScalars : Want::OptTensors;
         case c10::TypeKind::NumberType: return Want::Scalars;
         default: return Want::Any;
       }
@@ -194,6 +196,11 @@ c10::IValue value_of(const Op& op, size_t i, const gs_frame* f, const uint64_t* 
       const List l = list_of(f, far, i);
       if (a.want == Want::Scalars) {
         c10::List<at::Scalar> v;
+        for (size_t k = 0; k < l.n; k++) v.push_back(at::Scalar(as_double(l.p[k])));
+        return c10::IValue(std::move(v));
+      }
+      if (a.want == Want::OptScalars) {
+        c10::List<std::optional<at::Scalar>> v;
         for (size_t k = 0; k < l.n; k++) v.push_back(at::Scalar(as_double(l.p[k])));
         return c10::IValue(std::move(v));
       }
