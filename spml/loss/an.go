@@ -28,6 +28,7 @@ func init() {
 		New: func(_ Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor { return o.Reduction.apply(weightedNegatives(&b, 1, o.LogEps)) }, nil
 		},
+		Fused: pointwise("an", observedLabels, fixed(func(Values) []float64 { return []float64{1} })),
 	})
 	mustRegister(Entry{
 		ID:      "wan",

@@ -31,6 +31,10 @@ type Batch struct {
 	Reconstruction *Reconstruction // what SMILE's decoder made
 	Parameters     []*torch.Tensor // θ that a norm is taken of
 
+	// Rows, if not nil, [B]: the rows that count are those with a number other than 0. The others are padding: whatever they hold, the loss
+	// is that of the batch without them.
+	Rows *torch.Tensor
+
 	Epoch     int           // from 1
 	Point     *Point        // of GR's schedule; nil: from Epoch
 	Trainable *torch.Tensor // [4] w, b, μ, σ as parameters that receive gradients, in place of Point
@@ -126,6 +130,14 @@ func (b *Batch) check(needs Needs) error {
 			return fmt.Errorf("loss: %s have shape %v, logits %v", l.part, s, shape)
 		}
 	}
+	if b.Rows != nil {
+		if s := b.Rows.Shape(); len(s) != 1 || s[0] != shape[0] {
+			return fmt.Errorf("loss: rows have shape %v, logits %v", s, shape)
+		}
+		if needs&Reconstructions != 0 {
+			return fmt.Errorf("loss: a reconstruction of a padded batch has no rows to leave out; give the batch without padding")
+		}
+	}
 	switch {
 	case needs&Embeddings != 0 && b.Contrast == nil:
 		return fmt.Errorf("loss: the embeddings are missing")
@@ -141,6 +153,29 @@ func (b *Batch) check(needs Needs) error {
 		return fmt.Errorf("loss: the epoch is %d, want it counted from 1", b.Epoch)
 	}
 	return nil
+}
+
+// dropRows takes the rows that do not count out of everything that has rows.
+func (b *Batch) dropRows() {
+	at := b.Rows.NeScalar(0).Nonzero().Flatten(0, -1)
+	b.Rows = nil
+	b.keepRows(at)
+	if b.Frozen != nil {
+		f := *b.Frozen
+		f.keepRows(at)
+		b.Frozen = &f
+	}
+}
+
+func (b *Batch) keepRows(at *torch.Tensor) {
+	for _, t := range []**torch.Tensor{
+		&b.Logits, &b.Observed, &b.Full, &b.Pseudo, &b.Labels, &b.Estimate, &b.Negative, &b.Average, &b.Strong, &b.Soft,
+		&b.Maps, &b.Heat, &b.Mean, &b.Std, &b.Alpha, &b.Beta,
+	} {
+		if *t != nil {
+			*t = (*t).IndexSelect(0, at)
+		}
+	}
 }
 
 // wide returns half tensors as float32, others as they are: loss terms are never computed in half precision.

@@ -20,6 +20,7 @@ func init() {
 				return o.Reduction.apply(torch.Where(b.Full.EqScalar(1), positive(z, o.LogEps), negative(z, o.LogEps)))
 			}, nil
 		},
+		Fused: pointwise("an", fullLabels, fixed(func(Values) []float64 { return []float64{1} })),
 	})
 	mustRegister(Entry{
 		ID:      "bce-ls",

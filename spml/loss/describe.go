@@ -22,6 +22,7 @@ func Describe(e *Entry) string {
 		line("estimator", e.Estimator)
 		line("", e.EstimatorNeeds.String())
 	}
+	line("fused", e.fusedNote())
 	line("tables", strings.Join(e.Tables, ", "))
 	line("notes", e.Notes)
 	if len(e.Params) > 0 {
@@ -45,6 +46,17 @@ func Describe(e *Entry) string {
 		}
 	}
 	return b.String()
+}
+
+// fusedNote names the operator of the fused form and what it leaves to the composed one.
+func (e *Entry) fusedNote() string {
+	switch {
+	case e.Fused == nil:
+		return ""
+	case e.Fused.Except != "":
+		return e.Fused.Op + ", except " + e.Fused.Except
+	}
+	return e.Fused.Op
 }
 
 func choices(p *Param) string {

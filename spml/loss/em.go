@@ -21,6 +21,7 @@ func init() {
 				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), negative(z, o.LogEps), entropy(z, o.LogEps).MulScalar(-v["alpha"])))
 			}, nil
 		},
+		Fused: pointwise("em", observedLabels, fixed(func(v Values) []float64 { return []float64{v["alpha"]} })),
 	})
 	mustRegister(Entry{
 		ID:      "entmin",

@@ -37,6 +37,8 @@ type Entry struct {
 	EstimatorNeeds Needs
 	Tables         []string // papers whose tables have it
 	New            func(v Values, o Options) (Func, error)
+	// Fused is the form that computes value and gradient in one pass, nil where there is none. New stays what it is compared with.
+	Fused *FusedForm
 }
 
 // Options are common to all losses.
@@ -44,6 +46,7 @@ type Options struct {
 	LogEps    float64   // 0 = exact logarithms, or the preset's; the released code has 1e-5 or 1e-7
 	Reduction Reduction // "" = the preset's, else Mean
 	Preset    string    // "" = the default, "paper" or "code"
+	Impl      Impl      // "" = Auto
 }
 
 var registry = struct {
@@ -146,25 +149,56 @@ func (e *Entry) Make(dataSet string, set Values, o Options) (Loss, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loss: %s: %w", e.ID, err)
 	}
-	return &checked{f, e.Needs}, nil
+	c := &checked{f: f, needs: e.Needs, impl: o.Impl}
+	switch o.Impl {
+	case "", Auto, Fused:
+		if e.Fused != nil {
+			p := e.Fused.New(v, o)
+			c.pass = &p
+		} else if o.Impl == Fused {
+			return nil, fmt.Errorf("loss: %s has no fused form; use impl=auto or impl=composed", e.ID)
+		}
+	case Composed:
+	default:
+		return nil, fmt.Errorf("loss: impl %q is none of auto, composed, fused", o.Impl)
+	}
+	return c, nil
 }
 
 // checked guards a Func: bad batches and tensor errors come back as errors, an empty batch never reaches it.
 type checked struct {
 	f     Func
 	needs Needs
+	pass  *Pass // nil: composed
+	impl  Impl
 }
 
 func (c *checked) Value(b Batch) (v *torch.Tensor, err error) {
 	var bad error
 	err = torch.Try(func() {
-		switch bad = b.check(c.needs); {
-		case bad != nil:
-		case b.Logits.Numel() == 0:
-			v = b.logits().Sum()
-		default:
-			v = c.f(b)
+		if bad = b.check(c.needs); bad != nil {
+			return
 		}
+		if b.Logits.Numel() == 0 {
+			v = b.logits().Sum()
+			return
+		}
+		var fused bool
+		if fused, bad = c.fused(&b); bad != nil {
+			return
+		}
+		if fused {
+			v = c.pass.Value(&b)
+			return
+		}
+		if b.Rows != nil {
+			b.dropRows()
+			if b.Logits.Numel() == 0 {
+				v = b.logits().Sum()
+				return
+			}
+		}
+		v = c.f(b)
 	})
 	if err == nil {
 		err = bad

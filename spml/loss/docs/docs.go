@@ -41,8 +41,10 @@ The losses of single-positive multi-label learning. Letters: z logits, p = σ(z)
 0 unknown, t full labels, ℓ pseudo-labels (1, 0, -1), sg(x) is x without gradient. The loss is the mean of the given entries over the batch (reductions mean, sum, batch).
 Curves are for an image of 20 classes with equal logits, parameters as for VOC.
 
-| id | method | needs | estimator |
-|---|---|---|---|
+Losses with a fused form compute value and gradient in one pass (Options.Impl); log_eps and all reductions included.
+
+| id | method | needs | estimator | fused form |
+|---|---|---|---|---|
 `)
 	all := loss.Entries()
 	for _, e := range all {
@@ -50,11 +52,18 @@ Curves are for an image of 20 classes with equal logits, parameters as for VOC.
 		if e.EstimatorNeeds != 0 {
 			estimator += " (" + e.EstimatorNeeds.String() + ")"
 		}
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s |\n", e.ID, e.ID, e.Title, e.Needs, estimator)
+		fused := ""
+		if e.Fused != nil {
+			fused = "`" + e.Fused.Op + "`"
+			if e.Fused.Except != "" {
+				fused += ", except " + e.Fused.Except
+			}
+		}
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s |\n", e.ID, e.ID, e.Title, e.Needs, estimator, fused)
 	}
 	for _, e := range all {
 		section(&b, e)
-		curves, err := plot.Curves(e, "voc", nil, loss.Options{})
+		curves, err := plot.Curves(e, "voc", nil, loss.Options{Impl: loss.Composed})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.ID, err)
 		}

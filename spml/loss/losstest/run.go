@@ -19,13 +19,14 @@ type Setting struct {
 	Options loss.Options
 }
 
-// Run tests the loss of that name as it is by default, in both presets, and in the given settings.
+// Run tests the composed form of the loss of that name as it is by default, in both presets, and in the given settings.
 func Run(t *testing.T, name string, more ...Setting) {
 	e, err := loss.Lookup(name)
 	require.NoError(t, err)
 	settings := append([]Setting{{Name: "default"}, {Name: "paper", Options: loss.Options{Preset: "paper"}}, {Name: "code", Options: loss.Options{Preset: "code"}}}, more...)
 	for _, s := range settings {
 		t.Run(s.Name, func(t *testing.T) {
+			s.Options.Impl = loss.Composed
 			l, err := e.Make("coco", s.Set, s.Options)
 			require.NoError(t, err)
 			t.Run("Gradient", func(t *testing.T) { gradient(t, e, l) })
@@ -34,6 +35,7 @@ func Run(t *testing.T, name string, more ...Setting) {
 			t.Run("NaN", func(t *testing.T) { propagatesNaN(t, e, l) })
 			t.Run("Layout", func(t *testing.T) { layout(t, e, l) })
 			t.Run("Half", func(t *testing.T) { half(t, e, l) })
+			t.Run("Rows", func(t *testing.T) { rows(t, e, l) })
 		})
 	}
 }
@@ -184,6 +186,48 @@ func layout(t *testing.T, e *loss.Entry, l loss.Loss) {
 	c, err := l.Value(replace(b, names[:1], []*torch.Tensor{shown}))
 	require.NoError(t, err)
 	require.InDelta(t, a.Item(), c.Item(), 1e-12)
+}
+
+// rows requires rows of padding to change nothing, whatever they hold.
+func rows(t *testing.T, e *loss.Entry, l loss.Loss) {
+	if e.Needs&loss.Reconstructions != 0 {
+		return
+	}
+	b, leaves, names := Batch(e, Shape{B: 5, C: 4, DType: torch.Float64, Seed: 17})
+	var inner []*torch.Tensor
+	padded := b
+	padded.Rows = torch.FromSlice([]float32{1, 0, 1, 1, 0}, 5)
+	at := torch.FromSlice([]int64{0, 2, 3}, 3)
+	for i, x := range leaves {
+		if x.Dim() < 2 || x.Size(0) != 5 || names[i] == "features" {
+			inner = append(inner, x)
+			continue
+		}
+		torch.NoGrad(func() {
+			if names[i] == "logits" || names[i] == "maps" {
+				x.Select(0, 1).Fill_(math.NaN())
+				x.Select(0, 4).Fill_(math.Inf(1))
+			}
+		})
+		inner = append(inner, x.Detach().IndexSelect(0, at).SetRequiresGrad(true))
+	}
+	small := replace(b, names, inner)
+	for _, f := range []**torch.Tensor{&small.Observed, &small.Full, &small.Pseudo, &small.Labels, &small.Negative, &small.Average, &small.Heat} {
+		*f = (*f).IndexSelect(0, at)
+	}
+	want, wantG := value(t, l, small, inner)
+	for _, x := range leaves {
+		x.SetGrad(nil)
+	}
+	got, gotG := value(t, l, padded, leaves)
+	require.InDelta(t, want, got, 1e-12)
+	require.Len(t, gotG, len(wantG))
+	if i := 0; names[i] == "logits" {
+		g, w := leaves[0].Grad(), inner[0].Grad()
+		require.InDeltaSlice(t, torch.ToSlice[float64](w), torch.ToSlice[float64](g.IndexSelect(0, at).Contiguous()), 1e-12)
+		require.Zero(t, g.Select(0, 1).Abs().Sum().Item())
+		require.Zero(t, g.Select(0, 4).Abs().Sum().Item())
+	}
 }
 
 // half requires half logits to be computed in float32: the loss of the rounded logits, and gradients of the logits' type.

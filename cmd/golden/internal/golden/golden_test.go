@@ -15,17 +15,22 @@ import (
 
 func check(t *testing.T, path string, dtype torch.DType) *Report {
 	t.Helper()
+	return checkForm(t, path, Options{DType: dtype})
+}
+
+func checkForm(t *testing.T, path string, o Options) *Report {
+	t.Helper()
 	f, err := Open(path)
 	require.NoError(t, err)
 	var r Report
-	require.NoError(t, f.Kind.Check(f, Options{DType: dtype}, &r))
+	require.NoError(t, f.Kind.Check(f, o, &r))
 	return &r
 }
 
 func TestLosses(t *testing.T) {
-	for _, d := range []torch.DType{torch.Float64, torch.Float32} {
-		r := check(t, testroot.Testdata("loss", "golden_losses.json"), d)
-		require.True(t, r.OK(), "%v: %v", d, append(r.Failures, r.Unknown...))
+	for _, o := range []Options{{torch.Float64, false}, {torch.Float32, false}, {torch.Float64, true}, {torch.Float32, true}} {
+		r := checkForm(t, testroot.Testdata("loss", "golden_losses.json"), o)
+		require.True(t, r.OK(), "%+v: %v", o, append(r.Failures, r.Unknown...))
 		n := 0
 		for _, p := range r.Passed {
 			n += p
@@ -36,9 +41,11 @@ func TestLosses(t *testing.T) {
 
 // Other shapes and hyper-parameters, from the formulas by PyTorch (testdata/loss/random_cases.py).
 func TestRandomCases(t *testing.T) {
-	r := check(t, testroot.Testdata("loss", "random_cases.json"), torch.Float64)
-	require.True(t, r.OK(), "%v", append(r.Failures, r.Unknown...))
-	require.Len(t, r.Order, 12)
+	for _, fused := range []bool{false, true} {
+		r := checkForm(t, testroot.Testdata("loss", "random_cases.json"), Options{torch.Float64, fused})
+		require.True(t, r.OK(), "%v", append(r.Failures, r.Unknown...))
+		require.Len(t, r.Order, 12)
+	}
 }
 
 func TestTrajectories(t *testing.T) {
@@ -47,11 +54,13 @@ func TestTrajectories(t *testing.T) {
 	require.Len(t, files, 15)
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {
-			r := check(t, f, torch.Float64)
-			require.True(t, r.OK(), "%v", append(r.Failures, r.Unknown...))
-			require.Equal(t, 1, r.Passed["float64.loss_per_step"])
-			require.Equal(t, 1, r.Passed["float64.epochs"])
-			require.Equal(t, 1, r.Passed["float32.final_params"])
+			for _, fused := range []bool{false, true} {
+				r := checkForm(t, f, Options{torch.Float64, fused})
+				require.True(t, r.OK(), "fused %v: %v", fused, append(r.Failures, r.Unknown...))
+				require.Equal(t, 1, r.Passed["float64.loss_per_step"])
+				require.Equal(t, 1, r.Passed["float64.epochs"])
+				require.Equal(t, 1, r.Passed["float32.final_params"])
+			}
 		})
 	}
 }

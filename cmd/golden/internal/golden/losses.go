@@ -171,9 +171,18 @@ func (c *lossCase) options() loss.Options {
 	return loss.Options{LogEps: c.hyper.num("eps", 0), Reduction: loss.Reduction(c.hyper.text("reduction", ""))}
 }
 
+// form adds the implementation that was asked for: losses without a fused form run composed.
+func (o Options) form(id string, l loss.Options) loss.Options {
+	l.Impl = loss.Composed
+	if e, err := loss.Lookup(id); err == nil && o.Fused && e.Fused != nil {
+		l.Impl = loss.Fused
+	}
+	return l
+}
+
 // finish computes a registered loss with the gathered parameters; parts are what is put out beside loss and gradients.
 func (c *lossCase) finish(id string, parts ...string) error {
-	l, err := loss.New(id, "", c.set, c.options())
+	l, err := loss.New(id, "", c.set, c.o.form(id, c.options()))
 	if err != nil {
 		return err
 	}

@@ -270,7 +270,7 @@ func largeLossCounts(c *lossCase) error {
 // gradient computes a registered loss on logits of its own.
 func (c *lossCase) gradient(id string, set loss.Values, b loss.Batch) (v, grad *torch.Tensor, err error) {
 	b.Logits = c.inputs.get("logits").tensor(c.o.DType).SetRequiresGrad(true)
-	l, err := loss.New(id, "", set, loss.Options{})
+	l, err := loss.New(id, "", set, c.o.form(id, loss.Options{}))
 	if err != nil {
 		return nil, nil, err
 	}

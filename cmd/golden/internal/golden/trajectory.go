@@ -98,6 +98,7 @@ func (k trajectory) Eval(f *File, o Options, emit func(string, any) error) error
 // problem is the data of a run.
 type problem struct {
 	dtype                 torch.DType
+	o                     Options
 	hyper                 node
 	x, labels, observed   *torch.Tensor // training part
 	xVal, labelsVal       *torch.Tensor
@@ -131,7 +132,7 @@ func (p *problem) array(name string) (*torch.Tensor, error) {
 }
 
 func newProblem(f *File, o Options) (*problem, error) {
-	p := &problem{dtype: o.DType, dir: filepath.Dir(f.Path), hyper: node{f.Path, any(f.Top)}.get("hyperparameters")}
+	p := &problem{dtype: o.DType, o: o, dir: filepath.Dir(f.Path), hyper: node{f.Path, any(f.Top)}.get("hyperparameters")}
 	if p.dtype == torch.BFloat16 {
 		return nil, fmt.Errorf("runs are replayed in float64 or float32")
 	}

@@ -64,7 +64,7 @@ func newMethod(p *problem, name string) (method, error) {
 }
 
 func (p *problem) make(id string, set loss.Values) (loss.Loss, error) {
-	return loss.New(id, "", set, loss.Options{LogEps: p.eps})
+	return loss.New(id, "", set, p.o.form(id, loss.Options{LogEps: p.eps}))
 }
 
 func (p *problem) epr() (method, error) {

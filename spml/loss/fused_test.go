@@ -1,0 +1,78 @@
+package loss_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/loss/losstest"
+	"github.com/gospml/gospml/torch"
+)
+
+// TestFused compares every fused form with its composed one.
+func TestFused(t *testing.T) {
+	require.NoError(t, loss.FusedAvailable())
+	n := 0
+	for _, e := range loss.Entries() {
+		if e.Fused == nil {
+			continue
+		}
+		n++
+		require.True(t, torch.Has(e.Fused.Op) && torch.Has(e.Fused.Op+"_fwd"), e.Fused.Op)
+		t.Run(e.ID, func(t *testing.T) { losstest.Fused(t, e.ID, settings[e.ID]...) })
+	}
+	require.GreaterOrEqual(t, n, 3)
+}
+
+func TestImpl(t *testing.T) {
+	_, err := loss.New("smile-encoder", "", nil, loss.Options{Impl: loss.Fused})
+	require.ErrorContains(t, err, "smile-encoder has no fused form")
+	_, err = loss.New("an", "", nil, loss.Options{Impl: "fast"})
+	require.ErrorContains(t, err, `impl "fast" is none of auto, composed, fused`)
+
+	z := torch.FromSlice([]float32{1, -2}, 1, 2).SetRequiresGrad(true)
+	b := loss.Batch{Logits: z, Observed: torch.FromSlice([]int8{1, 0}, 1, 2)}
+	for _, c := range []struct {
+		impl loss.Impl
+		fn   string
+	}{{"", "an"}, {loss.Auto, "an"}, {loss.Fused, "an"}, {loss.Composed, "DivBackward1"}} {
+		l, err := loss.New("an", "", nil, loss.Options{Impl: c.impl})
+		require.NoError(t, err)
+		v, err := l.Value(b)
+		require.NoError(t, err)
+		require.Equal(t, c.fn, v.GradFn())
+		require.InDelta(t, 0.2200949, v.Item(), 1e-6)
+	}
+}
+
+// A number on the labels is no constant to the composed form, so the fused one says that it has no gradient for it.
+func TestFusedLabelGradient(t *testing.T) {
+	l, err := loss.New("an", "", nil, loss.Options{})
+	require.NoError(t, err)
+	_, err = l.Value(loss.Batch{Logits: torch.Zeros(torch.S(1, 2)), Observed: torch.Zeros(torch.S(1, 2)).SetRequiresGrad(true)})
+	require.ErrorContains(t, err, "no gradient with respect to labels; use impl=composed")
+}
+
+// Bits do not depend on the number of threads.
+func TestFusedThreads(t *testing.T) {
+	before := torch.NumThreads()
+	defer func() { require.NoError(t, torch.SetNumThreads(before)) }()
+	l, err := loss.New("em", "coco", nil, loss.Options{Impl: loss.Fused})
+	require.NoError(t, err)
+	e, err := loss.Lookup("em")
+	require.NoError(t, err)
+	b, _, _ := losstest.Batch(e, losstest.Shape{B: 1031, C: 313, DType: torch.Float32, Seed: 1})
+	var first float64
+	for _, n := range []int{1, 2, 3, 7} {
+		require.NoError(t, torch.SetNumThreads(n))
+		v, _, err := loss.ValueGrad(l, b)
+		require.NoError(t, err)
+		if n == 1 {
+			first = v.Item()
+			require.False(t, math.IsNaN(first) || first == 0)
+		}
+		require.Equal(t, first, v.Item(), "%d threads", n)
+	}
+}
