@@ -7,7 +7,7 @@ package gospml
 
 import "embed"
 
-// Sources holds CMakeLists.txt and every C and C++ file that the native libraries are built from.
+// Sources holds CMakeLists.txt and every C, C++ and CUDA file that the native libraries are built from.
 //
-//go:embed CMakeLists.txt torch/csrc data/csrc spml/csrc
+//go:embed CMakeLists.txt torch/csrc data/csrc spml/csrc cuda/kernels
 var Sources embed.FS

@@ -24,9 +24,9 @@ const (
 	cmakeCacheFile = "CMakeCache.txt"
 )
 
-// installed reports whether every library of this program's sources is in dir.
-func installed(dir string) bool {
-	for _, name := range Libraries() {
+// installed reports whether every one of the libraries is in dir.
+func installed(dir string, libraries []string) bool {
+	for _, name := range libraries {
 		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Size() == 0 {
 			return false
 		}
@@ -34,16 +34,27 @@ func installed(dir string) bool {
 	return true
 }
 
+// builder is what a build needs to know.
+type builder struct {
+	tools           *tools
+	torch           *Torch
+	cache, checkout string // checkout: "" = the embedded sources
+	nvcc            string // the CUDA compiler; "" = no CUDA libraries
+	libraries       []string
+	jobs            int
+	fresh           bool
+}
+
 // build compiles the libraries and installs them into LibDir. Inside a checkout with the same sources it builds in
 // <checkout>/build, where a rebuild compiles only what changed; else in the cache, from the embedded sources.
-func build(ctx context.Context, w io.Writer, t *tools, torch *Torch, cache, checkout string, jobs int, fresh bool) error {
+func (b *builder) build(ctx context.Context, w io.Writer) error {
 	lib, err := LibDir()
 	if err != nil {
 		return err
 	}
-	src, dir := checkout, filepath.Join(checkout, "build")
+	src, dir := b.checkout, filepath.Join(b.checkout, "build")
 	if src == "" {
-		work, err := os.MkdirTemp(cache, "build"+tempMark)
+		work, err := os.MkdirTemp(b.cache, "build"+tempMark)
 		if err != nil {
 			return err
 		}
@@ -61,32 +72,33 @@ func build(ctx context.Context, w io.Writer, t *tools, torch *Torch, cache, chec
 		return err
 	}
 	defer unlock()
-	if err := resetBuild(dir, src, t.generator, fresh); err != nil {
+	if err := resetBuild(dir, src, b.tools.generator, b.fresh); err != nil {
 		return err
 	}
-	if err := runCMake(ctx, w, t, src, dir, torch.Dir, jobs); err != nil {
+	if err := b.runCMake(ctx, w, src, dir); err != nil {
 		return err
 	}
-	if err := installLibs(ctx, filepath.Join(dir, "lib"), lib); err != nil {
+	if err := installLibs(ctx, filepath.Join(dir, "lib"), lib, b.libraries); err != nil {
 		return fmt.Errorf("installing the libraries: %w", err)
 	}
 	return pruneBuilds(filepath.Dir(lib))
 }
 
 // runCMake configures and builds; the programs' output goes to a log beside the objects.
-func runCMake(ctx context.Context, w io.Writer, t *tools, src, dir, torchDir string, jobs int) error {
+func (b *builder) runCMake(ctx context.Context, w io.Writer, src, dir string) error {
 	log, err := os.Create(filepath.Join(dir, buildLog))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+	t, jobs := b.tools, b.jobs
 	if jobs <= 0 {
 		jobs = defaultJobs()
 	}
 	start := time.Now()
-	fmt.Fprintf(w, "building %s in %s (%s, %d jobs)\n", strings.Join(Libraries(), ", "), dir, t.generator, jobs)
+	fmt.Fprintf(w, "building %s in %s (%s, %d jobs)\n", strings.Join(b.libraries, ", "), dir, t.generator, jobs)
 	for _, args := range [][]string{
-		{"-S", src, "-B", dir, "-G", t.generator, "-DCMAKE_BUILD_TYPE=Release", "-DGOSPML_TORCH=" + torchDir},
+		{"-S", src, "-B", dir, "-G", t.generator, "-DCMAKE_BUILD_TYPE=Release", "-DGOSPML_TORCH=" + b.torch.Dir, "-DGOSPML_NVCC=" + b.nvcc},
 		{"--build", dir, "--parallel", fmt.Sprint(jobs)},
 	} {
 		cmd := exec.Command(t.cmake, args...)
@@ -162,14 +174,14 @@ func resetBuild(dir, src, generator string, fresh bool) error {
 
 // installLibs copies the libraries to their place, without symbols that only a debugger reads, each by a rename: a
 // program that has the old file open keeps it.
-func installLibs(ctx context.Context, from, to string) error {
+func installLibs(ctx context.Context, from, to string, libraries []string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
 	if err := removeUnfinished(to); err != nil {
 		return err
 	}
-	for _, name := range Libraries() {
+	for _, name := range libraries {
 		tmp := filepath.Join(to, name+tempMark+fmt.Sprint(os.Getpid()))
 		defer os.Remove(tmp)
 		strip := exec.Command("strip", "--strip-unneeded", "-o", tmp, filepath.Join(from, name))

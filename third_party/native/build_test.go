@@ -33,10 +33,10 @@ func compileWith(t *testing.T, tl *tools, src, lib string) error {
 	dir := filepath.Join(src, "build")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	require.NoError(t, resetBuild(dir, src, tl.generator, false))
-	if err := runCMake(t.Context(), &bytes.Buffer{}, tl, src, dir, "/no/torch", 2); err != nil {
+	if err := (&builder{tools: tl, torch: &Torch{Dir: "/no/torch"}, libraries: Libraries(), jobs: 2}).runCMake(t.Context(), &bytes.Buffer{}, src, dir); err != nil {
 		return err
 	}
-	return installLibs(t.Context(), filepath.Join(dir, "lib"), lib)
+	return installLibs(t.Context(), filepath.Join(dir, "lib"), lib, Libraries())
 }
 
 func needTools(t *testing.T) *tools {
@@ -50,7 +50,7 @@ func TestBuildInstallsStrippedLibraries(t *testing.T) {
 	tl := needTools(t)
 	src, lib := smallProject(t, "static int hidden_helper(int a) { return a + 1; }\nint shown(int a) { return hidden_helper(a); }\n"), filepath.Join(t.TempDir(), "lib", "key")
 	require.NoError(t, compileWith(t, tl, src, lib))
-	require.True(t, installed(lib))
+	require.True(t, installed(lib, Libraries()))
 	entries, err := os.ReadDir(lib)
 	require.NoError(t, err)
 	require.Len(t, entries, len(Libraries()), "no temporary files are left")
@@ -81,13 +81,13 @@ func TestBuildFailureIsOneSentence(t *testing.T) {
 // A half-installed folder is not taken for a finished one.
 func TestInstalledWantsEveryLibrary(t *testing.T) {
 	dir := t.TempDir()
-	require.False(t, installed(dir))
+	require.False(t, installed(dir, Libraries()))
 	for _, name := range Libraries() {
 		writeFile(t, filepath.Join(dir, name), "x", 0o755)
 	}
-	require.True(t, installed(dir))
+	require.True(t, installed(dir, Libraries()))
 	require.NoError(t, os.Remove(filepath.Join(dir, Libraries()[0])))
-	require.False(t, installed(dir))
+	require.False(t, installed(dir, Libraries()))
 }
 
 func TestPruneBuilds(t *testing.T) {

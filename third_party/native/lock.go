@@ -20,6 +20,8 @@ const (
 	setCPU  = "cpu"
 	setGPU  = "gpu"
 	setNVCC = "nvcc"
+
+	nvccPath = "nvidia/cu13/bin/nvcc" // in the folder of the set
 )
 
 // lock is libtorch.lock: exactly which files make up each set, and the wheels that they come from.

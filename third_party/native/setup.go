@@ -10,7 +10,8 @@ import (
 
 // Options of [Setup].
 type Options struct {
-	GPU   bool // also fetch the CUDA part of libtorch and a CUDA compiler
+	GPU   bool // for use on a GPU: also fetch the CUDA part of libtorch, and CUDA as below
+	CUDA  bool // also fetch a CUDA compiler and build the CUDA libraries; needs no GPU
 	Force bool // fetch and build again even when everything is there
 	Jobs  int  // compilers at once; 0: one per processor, fewer where memory is short
 	Quiet bool // print nothing; errors are returned as always
@@ -64,7 +65,12 @@ func setup(ctx context.Context, w io.Writer, o Options, l *lock) (*Result, error
 	}
 	// What is missing for the build is said before half a gigabyte is downloaded.
 	var t *tools
-	if o.Force || !installed(res.LibDir) {
+	o.CUDA = (o.CUDA || o.GPU) && len(CUDALibraries()) > 0
+	want := Libraries()
+	if o.CUDA {
+		want = append(want, CUDALibraries()...)
+	}
+	if o.Force || !installed(res.LibDir, want) {
 		if t, err = findTools(ctx, w); err != nil {
 			return nil, err
 		}
@@ -77,12 +83,16 @@ func setup(ctx context.Context, w io.Writer, o Options, l *lock) (*Result, error
 		if err != nil {
 			return nil, err
 		}
-		if err := build(ctx, w, t, res.Torch, cache, checkout, o.Jobs, o.Force); err != nil {
+		b := builder{tools: t, torch: res.Torch, cache: cache, checkout: checkout, jobs: o.Jobs, fresh: o.Force, libraries: want}
+		if o.CUDA {
+			b.nvcc = filepath.Join(cache, l.Dirs[setNVCC], nvccPath)
+		}
+		if err := b.build(ctx, w); err != nil {
 			return nil, err
 		}
 		res.Built = true
 	}
-	for _, name := range Libraries() {
+	for _, name := range want {
 		res.Libs = append(res.Libs, filepath.Join(res.LibDir, name))
 	}
 	fmt.Fprintf(w, "libraries: %s\n", res.LibDir)
@@ -115,10 +125,10 @@ func getTorch(ctx context.Context, w io.Writer, l *lock, cache string, o Options
 	if t == nil {
 		sets = append(sets, setCPU)
 	}
-	if o.GPU {
-		if t == nil {
-			sets = append(sets, setGPU)
-		}
+	if o.GPU && t == nil {
+		sets = append(sets, setGPU)
+	}
+	if o.GPU || o.CUDA {
 		sets = append(sets, setNVCC)
 	}
 	if fetched, err = fetchSets(ctx, w, l, cache, sets, o.Force); err != nil {

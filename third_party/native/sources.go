@@ -28,11 +28,19 @@ func Libraries() []string {
 	return out
 }
 
+// CUDALibraries are the file names that a build with a CUDA compiler gives beside [Libraries].
+func CUDALibraries() []string {
+	if hasSources("cuda/kernels") {
+		return []string{"libgospml-ops-cuda.so"}
+	}
+	return nil
+}
+
 // hasSources reports whether CMake finds something to compile in an embedded folder.
 func hasSources(dir string) bool {
 	entries, err := gospml.Sources.ReadDir(dir)
 	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
-		return strings.HasSuffix(e.Name(), ".cpp") || strings.HasSuffix(e.Name(), ".c") && dir == "data/csrc"
+		return strings.HasSuffix(e.Name(), ".cpp") || strings.HasSuffix(e.Name(), ".cu") || strings.HasSuffix(e.Name(), ".c") && dir == "data/csrc"
 	})
 }
 
@@ -78,7 +86,7 @@ func differentSource(checkout string) (string, error) {
 		}
 		for _, e := range entries {
 			name := filepath.ToSlash(filepath.Join(dir, e.Name()))
-			if source := strings.HasSuffix(name, ".cpp") || strings.HasSuffix(name, ".c"); source && !embedded[name] {
+			if source := strings.HasSuffix(name, ".cpp") || strings.HasSuffix(name, ".cu") || strings.HasSuffix(name, ".c"); source && !embedded[name] {
 				return name, nil
 			}
 		}

@@ -39,7 +39,7 @@ func Describe() (*Status, error) {
 	}
 	if l, err := embeddedLock(); err == nil {
 		if dir := filepath.Join(cache, l.Dirs[setNVCC]); l.complete(dir, setNVCC) {
-			s.NVCC = filepath.Join(dir, "nvidia", "cu13", "bin", "nvcc")
+			s.NVCC = filepath.Join(dir, nvccPath)
 		}
 	}
 	return s, nil
