@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	keptBuilds     = 4   // folders below lib/ that a set-up leaves
+	keptBuilds     = 8   // folders below lib/ that a set-up leaves
 	bytesPerJob    = 1e9 // memory that one compiler needs for a file that includes libtorch's headers
 	buildLog       = "setup.log"
 	buildLockFile  = "setup.lock"
