@@ -19,6 +19,7 @@ type CSVOptions struct {
 	Seed         uint32 // chooses observed_<Seed>.csv, or draws the observed labels
 	Images       string // folder of the images; empty: images/ in the data set's folder
 	NoValidation bool   // draw no validation rows where split.csv names none
+	Missing      MissingRule
 }
 
 // OpenCSV opens a data set of CSV files. Its folder holds
@@ -87,10 +88,7 @@ func OpenCSV(dir string, opt CSVOptions) (*Dataset, error) {
 	if err := d.setSplit(root, rows, opt.NoValidation); err != nil {
 		return nil, err
 	}
-	if err := d.openImages(dir, opt.Images, rows); err != nil {
-		return nil, err
-	}
-	return d, nil
+	return d.openImages(dir, opt.Images, rows, opt.Missing)
 }
 
 func datasetName(dir string) string {
@@ -170,22 +168,33 @@ func (d *Dataset) moveFifth(to Split) error {
 }
 
 // openImages makes the Source and looks for every file.
-func (d *Dataset) openImages(dir, images string, rows *table) error {
+func (d *Dataset) openImages(dir, images string, rows *table, rule MissingRule) (*Dataset, error) {
 	shown := images
 	if images == "" {
 		images, shown = filepath.Join(dir, "images"), "images/"
 		if st, err := os.Lstat(images); err == nil && st.Mode()&fs.ModeSymlink != 0 {
-			return formatError(d.Name, 0, "images/ is a link: name the folder it leads to as the folder of the images")
+			return nil, formatError(d.Name, 0, "images/ is a link: name the folder it leads to as the folder of the images")
+		}
+	}
+	if rule == MissingKeep && shown == "images/" {
+		if _, err := os.Stat(images); errors.Is(err, fs.ErrNotExist) {
+			d.Info.Notes = append(d.Info.Notes, "there is no folder images/: labels alone")
+			return d, nil
 		}
 	}
 	files, err := OpenFiles(images, d.Images)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	missing := files.Missing()
 	if len(missing) == 0 {
 		d.Source = files
-		return nil
+		return d, nil
+	}
+	switch {
+	case rule == MissingKeep, len(missing) < d.N() && rule == MissingSkip:
+		d.Source = files
+		return d.withoutMissing(missing, rule)
 	}
 	files.Close()
 	m := missing[0]
@@ -197,7 +206,30 @@ func (d *Dataset) openImages(dir, images string, rows *table) error {
 	if len(missing) > 1 {
 		more = fmt.Sprintf("; %d more files are missing", len(missing)-1)
 	}
-	return formatError(rows.file, rows.lines[m.Row], "%q %s: put the file there or delete its row%s", d.Images[m.Row], what, more)
+	return nil, formatError(rows.file, rows.lines[m.Row], "%q %s: put the file there or delete its row%s", d.Images[m.Row], what, more)
+}
+
+// withoutMissing leaves the rows out whose photo is missing, or keeps them and says so.
+func (d *Dataset) withoutMissing(missing []Missing, rule MissingRule) (*Dataset, error) {
+	first := d.Images[missing[0].Row]
+	if rule == MissingKeep {
+		d.Info.Notes = append(d.Info.Notes, fmt.Sprintf("%d of %d photos are missing, the first is %s", len(missing), d.N(), first))
+		return d, nil
+	}
+	var keep []int
+	for i, m := 0, missing; i < d.N(); i++ {
+		if len(m) > 0 && m[0].Row == i {
+			m = m[1:]
+			continue
+		}
+		keep = append(keep, i)
+	}
+	s, err := d.Subset(keep)
+	if err != nil {
+		return nil, err
+	}
+	s.Info.Notes = append(s.Info.Notes, fmt.Sprintf("%d rows are left out because their photo is missing, the first is %s", len(missing), first))
+	return s, nil
 }
 
 // reason is the cause of a path error without operation and path.

@@ -44,12 +44,14 @@ func ParseSplit(name string) (Split, error) {
 // Nothing in the package changes a Dataset after it was made, so many goroutines may read one; whoever writes into its slices must be alone.
 type Dataset struct {
 	Name     string
-	Classes  []string // [C], the columns
-	Images   []string // [N], names as the data set gives them
-	Labels   []int8   // [N, C], 0 or 1; nil where the full labels are unknown
-	Observed []int8   // [N, C], 1 positive, -1 negative, 0 unknown: what training may see; nil where none are drawn
-	Split    []Split  // [N]
-	Source   Source   // the images; nil for labels alone
+	Classes  []string  // [C], the columns
+	Images   []string  // [N], names as the data set gives them
+	Labels   []int8    // [N, C], 0 or 1; nil where the full labels are unknown
+	Full     []bool    // [N], whether the row's full labels are known; nil: all are, where Labels is not nil. Of the other rows Labels holds the observed positives
+	Observed []int8    // [N, C], 1 positive, -1 negative, 0 unknown: what training may see; nil where none are drawn
+	Split    []Split   // [N]
+	Source   Source    // the images; nil for labels alone and for tables
+	Features *Features // vectors instead of images, or beside them; nil: none
 	Info     Info
 }
 
@@ -58,6 +60,10 @@ type Info struct {
 	Labels   string
 	Split    string
 	Observed string
+	Format   string   // name of the format, where [Open] found it
+	Classes  string   // where the class names come from
+	Images   string   // folder of the photos
+	Notes    []string // what else was decided or is odd
 }
 
 // N is the number of rows.
@@ -100,6 +106,21 @@ func (d *Dataset) Gather(matrix []int8, rows []int) []int8 {
 	return out
 }
 
+// FullyLabelled reports whether the full labels of all the given rows are known.
+func (d *Dataset) FullyLabelled(rows []int) bool {
+	if d.Labels == nil {
+		return false
+	}
+	for _, r := range rows {
+		if d.Full != nil && !d.Full[r] {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *Dataset) fullOf(s Split) bool { return d.FullyLabelled(d.Rows(s)) }
+
 // Subset returns a data set of the given rows in the given order; row i of it is row rows[i] of d. Labels are copied, images are read
 // through d's Source. A row outside d, or given twice, is an error.
 func (d *Dataset) Subset(rows []int) (*Dataset, error) {
@@ -121,6 +142,14 @@ func (d *Dataset) Subset(rows []int) (*Dataset, error) {
 	if d.Observed != nil {
 		s.Observed = d.Gather(d.Observed, rows)
 	}
+	if d.Full != nil {
+		for _, r := range rows {
+			s.Full = append(s.Full, d.Full[r])
+		}
+	}
+	if d.Features != nil {
+		s.Features = d.Features.Gather(rows)
+	}
 	if d.Source != nil {
 		s.Source = &subsetSource{d.Source, append([]int(nil), rows...)}
 	}
@@ -130,8 +159,8 @@ func (d *Dataset) Subset(rows []int) (*Dataset, error) {
 // WithSinglePositives returns a data set that shares everything with d but whose observed labels are one positive of each row, drawn by
 // [random.SinglePositive] over all rows in order. It needs full labels.
 func (d *Dataset) WithSinglePositives(seed uint32) (*Dataset, error) {
-	if d.Labels == nil {
-		return nil, fmt.Errorf("data: %s has no full labels to draw single positives from", d.Name)
+	if d.Labels == nil || d.Full != nil {
+		return nil, fmt.Errorf("data: %s has no full labels of every row to draw single positives from", d.Name)
 	}
 	observed, err := random.SinglePositive(d.Labels, d.C(), seed)
 	if err != nil {
@@ -155,6 +184,14 @@ func (d *Dataset) Validate() error {
 	}
 	if len(d.Split) != n {
 		return bad("%d rows but %d split entries", n, len(d.Split))
+	}
+	if d.Full != nil && (len(d.Full) != n || d.Labels == nil) {
+		return bad("%d rows, but %d entries say whether the full labels are known", n, len(d.Full))
+	}
+	if d.Features != nil {
+		if err := d.Features.check(n); err != nil {
+			return bad("%v", err)
+		}
 	}
 	for _, m := range []struct {
 		name   string

@@ -149,11 +149,19 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return file, nil
 }
 
+// RawSource is a [Source] that gives the bytes of a row's image file too.
+type RawSource interface {
+	Source
+	// ReadFile returns the bytes in buf, which grows as needed.
+	ReadFile(row int, buf []byte) ([]byte, error)
+}
+
 type fileReader struct {
-	files   *Files
+	files   RawSource
 	decoder *pixel.Decoder
 	filter  pixel.Filter
 	buf     []byte
+	where   func(row int) string // of the image, where its name does not say it; nil: it does
 }
 
 func (r *fileReader) Read(row, w, h int, dst []byte) error {
@@ -164,7 +172,10 @@ func (r *fileReader) Read(row, w, h int, dst []byte) error {
 	if err != nil {
 		return err
 	}
-	return r.decoder.Resized(b, w, h, r.filter, dst)
+	if err = r.decoder.Resized(b, w, h, r.filter, dst); err != nil && r.where != nil {
+		err = fmt.Errorf("%s: %w", r.where(row), err)
+	}
+	return err
 }
 
 func (r *fileReader) Close() error { return r.decoder.Close() }

@@ -1,8 +1,6 @@
 package data
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -11,11 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 )
-
-// MaxCSVBytes is the largest CSV file that is read, 1 GiB. It bounds the memory too: a label takes one byte, in the file at least two.
-const MaxCSVBytes = 1 << 30
-
-const maxColumns = 1 << 16
 
 // table is a CSV file whose first column is `filename`: one row a file.
 type table struct {
@@ -32,17 +25,9 @@ type cellFunc func(text string) (value int8, ok bool)
 
 // readTable reads a CSV file. allowed describes the cell values in errors. Byte order mark, CRLF, quotes and blank lines are accepted.
 func readTable(r io.Reader, file string, cell cellFunc, allowed string) (*table, error) {
-	limited := &io.LimitedReader{R: r, N: MaxCSVBytes + 1}
-	in := bufio.NewReaderSize(limited, 1<<16)
-	start, err := in.Peek(3)
-	if err != nil && err != io.EOF {
+	in, err := textReader(r, file)
+	if err != nil {
 		return nil, err
-	}
-	switch {
-	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")):
-		in.Discard(3)
-	case bytes.HasPrefix(start, []byte("\xff\xfe")), bytes.HasPrefix(start, []byte("\xfe\xff")):
-		return nil, formatError(file, 1, "the file is UTF-16: save it as UTF-8")
 	}
 	c := csv.NewReader(in)
 	c.ReuseRecord = true
@@ -50,9 +35,6 @@ func readTable(r io.Reader, file string, cell cellFunc, allowed string) (*table,
 	t := &table{file: file, rowOf: map[string]int{}}
 	for {
 		record, err := c.Read()
-		if limited.N == 0 {
-			return nil, formatError(file, 0, "the file is larger than %d bytes", MaxCSVBytes)
-		}
 		if err == io.EOF {
 			break
 		}

@@ -1,6 +1,10 @@
 package data
 
-import "github.com/gospml/gospml/data/pixel"
+import (
+	"errors"
+
+	"github.com/gospml/gospml/data/pixel"
+)
 
 // Source gives the images of a data set by row. Its methods are safe for many goroutines at once, its readers are not.
 type Source interface {
@@ -41,6 +45,17 @@ func (s *subsetSource) NewReader(opt ReadOptions) (Reader, error) {
 	}
 	return &subsetReader{r, s.rows}, nil
 }
+
+// ReadFile implements [RawSource] where the source does.
+func (s *subsetSource) ReadFile(row int, buf []byte) ([]byte, error) {
+	raw, ok := s.Source.(RawSource)
+	if !ok {
+		return nil, errNoFiles
+	}
+	return raw.ReadFile(s.rows[row], buf)
+}
+
+var errNoFiles = errors.New("the images of this data set are no files")
 
 func (r *subsetReader) Read(row, w, h int, dst []byte) error {
 	return r.Reader.Read(r.rows[row], w, h, dst)
