@@ -146,12 +146,15 @@ func (m *CLIP) Freeze(dtype torch.DType) error {
 	})
 }
 
-// convert changes the type of all parameters but those of layer normalisation and the logit scale, which libtorch mixes with narrower inputs.
+// convert changes the type of all parameters but those of normalisations, which libtorch mixes with narrower inputs, and the logit scale.
 func convert(m *CLIP, dtype torch.DType) {
 	keep := map[*torch.Tensor]bool{m.LogitScale: true, m.LogitBias: true}
 	for _, l := range nn.Modules(m) {
-		if n, ok := l.(*nn.LayerNorm); ok {
+		switch n := l.(type) {
+		case *nn.LayerNorm:
 			keep[n.Weight], keep[n.Bias] = true, true
+		case *nn.BatchNorm2d:
+			keep[n.Weight], keep[n.Bias], keep[n.RunningMean], keep[n.RunningVar] = true, true, true, true
 		}
 	}
 	nn.Walk(m, func(e nn.Entry) {
