@@ -286,7 +286,7 @@ func (f *found) config(o LoadOptions, names map[string]string, whose naming, l *
 		if !ok {
 			return nil
 		}
-		s := slices.Clone(f.weights.tensors[file].shape)
+		s := append([]int{}, f.weights.tensors[file].shape...) // not nil for a scalar
 		if p.transpose {
 			slices.Reverse(s)
 		}

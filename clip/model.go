@@ -564,6 +564,9 @@ func (c *Classifier) Embeddings(ctx context.Context, x *torch.Tensor) (s *Scores
 	return s, err
 }
 
+// Logits are the scaled cosines of normalised embeddings, [n, N]; see [CLIP.Logits].
+func (m *Model) Logits(image, text *torch.Tensor) *torch.Tensor { return m.clip.Logits(image, text) }
+
 // byLength sorts rows by the place that is read out, and gives those places.
 func byLength(rows [][]int64, eot int) (order, ends []int) {
 	ends = make([]int, len(rows))

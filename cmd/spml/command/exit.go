@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/npy"
@@ -15,6 +16,7 @@ import (
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
+	"github.com/gospml/gospml/torch/pth"
 	"github.com/gospml/gospml/torch/safetensors"
 )
 
@@ -62,6 +64,7 @@ func exitCode(ctx context.Context, err error) int {
 		matrix  *scorefile.FormatError
 		array   *npy.FormatError
 		load    *nn.LoadError
+		pickled *pth.FormatError
 		maths   *torch.Error
 		path    *fs.PathError
 	)
@@ -84,8 +87,8 @@ func exitCode(ctx context.Context, err error) int {
 		return exitMemory
 	case errors.As(err, &maths): // any other error of tensor maths is a mistake of ours
 		return exitInternal
-	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &weights), errors.As(err, &score), errors.As(err, &matrix), errors.As(err, &load), errors.As(err, &array),
-		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, metric.ErrNotProbability, train.ErrNotFinite, train.ErrData):
+	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &weights), errors.As(err, &score), errors.As(err, &matrix), errors.As(err, &load), errors.As(err, &pickled), errors.As(err, &array),
+		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, metric.ErrNotProbability, train.ErrNotFinite, train.ErrData, clip.ErrFormat):
 		return exitData
 	case errors.As(err, &path):
 		return exitIO

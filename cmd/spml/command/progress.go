@@ -105,3 +105,22 @@ func (r *reporter) epoch(e train.EpochRecord) {
 	}
 	fmt.Fprintf(r.w, "%sepoch %3d  loss %9.6f  val mAP %6.2f  test mAP %6.2f  %5.1f s%s\n", r.label, e.Epoch, e.Loss, e.ValMAP, e.TestMAP, e.Seconds, best)
 }
+
+// encoded shows how many pictures of a run are done.
+func (r *reporter) encoded(done, total int, perSecond float64) {
+	switch r.kind {
+	case progressBar:
+		if r.bar == nil {
+			r.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(r.w), progressbar.OptionShowIts(), progressbar.OptionSetItsString("images"),
+				progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionShowCount())
+		}
+		_ = r.bar.Set(done)
+	case progressPlain:
+		if time.Since(r.last) < plainEvery {
+			return
+		}
+		r.last = time.Now()
+		left := time.Duration(float64(total-done) / max(perSecond, 1e-9) * float64(time.Second)).Round(time.Second)
+		fmt.Fprintf(r.w, "%d/%d images, %.1f images/s, %s left\n", done, total, perSecond, left)
+	}
+}

@@ -18,12 +18,13 @@ func newRoot() *cobra.Command {
   spml predict RUN photo.jpg …                                label photos
   spml loss list                                              the methods, and what they need
   spml metric scores.npy labels.npy                           mAP, F1, ranking and calibration of any scores
+  spml clip zeroshot photo.jpg --model M --labels dog,cat     CLIP models: look at, convert, use
   spml doctor                                                 is everything in place?`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newTrain(), newEval(), newPredict(), newDemo(), newLoss(), newMetric(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
+	root.AddCommand(newTrain(), newEval(), newPredict(), newDemo(), newLoss(), newClip(), newMetric(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
 		Long:  exitCodesText,
