@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/gospml/gospml/third_party/native"
 )
@@ -17,6 +18,9 @@ const Library = "libgospml-cpu.so"
 
 // Loaded says which files Load opened; it is empty before.
 var Loaded struct{ Torch, TorchSource, Library string }
+
+// coreLibrary is the handle of our library once it is bound; the tables of dist and jit are asked of it.
+var coreLibrary unsafe.Pointer
 
 var load = sync.OnceValue(func() error {
 	t, err := native.FindTorch()
@@ -56,6 +60,7 @@ var load = sync.OnceValue(func() error {
 	case 2:
 		return &LoadError{fmt.Sprintf("%s has another ABI number than %d, it belongs to another version of gospml; run `%s`", path, ABI, native.SetupCommand)}
 	}
+	coreLibrary = lib
 	if v := compiledFor(); v != native.TorchVersion {
 		return &LoadError{fmt.Sprintf("%s was built for libtorch %s, not %s; run `%s`", path, v, native.TorchVersion, native.SetupCommand)}
 	}
