@@ -117,6 +117,11 @@ func (e *Entry) Resolve(dataSet string, set Values) (Values, error) {
 	return e.resolve(dataSet, set, "")
 }
 
+// ResolveForm is Resolve with a preset's values ("paper", "code") between the defaults and those that are set.
+func (e *Entry) ResolveForm(dataSet string, set Values, preset string) (Values, error) {
+	return e.resolve(dataSet, set, preset)
+}
+
 func (e *Entry) resolve(dataSet string, set Values, preset string) (Values, error) {
 	switch preset {
 	case "", "paper", "code":

@@ -79,7 +79,7 @@ func (t *trainer) stopped(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if errors.Is(err, errBudget) {
 		cause = err
-	} else if cause == nil || !errors.Is(err, ctx.Err()) {
+	} else if cause == nil || !errors.Is(err, ctx.Err()) && !errors.Is(err, cause) {
 		return err
 	}
 	s := &StoppedError{Cause: cause, Step: t.p.Step}
@@ -177,6 +177,9 @@ func (s *saver) save() (err error) {
 	}
 	s.last = time.Now()
 	name := t.p.name()
+	if name == s.newest { // of this moment, written or read just now
+		return nil
+	}
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return err
 	}

@@ -1,14 +1,10 @@
 package train
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/loss"
@@ -34,7 +30,8 @@ type Config struct {
 	Method   string  `yaml:"method"`    // id of the loss
 	// Params override the loss's parameters.
 	Params map[string]float64 `yaml:"params,omitempty"`
-	Preset string             `yaml:"preset"` // data set whose defaults the parameters take: voc, coco, nus, cub
+	Preset string             `yaml:"preset"`         // data set whose defaults the parameters take: voc, coco, nus, cub
+	Form   string             `yaml:"form,omitempty"` // paper or code: the loss as printed or as released, where they differ from the default
 	LogEps float64            `yaml:"log_eps"`
 
 	Backbone string `yaml:"backbone"`
@@ -59,7 +56,7 @@ type Config struct {
 	Seed      uint32  `yaml:"seed"`
 	LatentDim int     `yaml:"latent_dim,omitempty"` // length of a class's latent, for the methods that have one
 
-	Optimizer    string  `yaml:"optimizer"` // adam, adamw, sgd
+	Optimizer    string  `yaml:"optimizer"` // adam, adamw, adamax, sgd
 	WeightDecay  float64 `yaml:"weight_decay,omitempty"`
 	Momentum     float64 `yaml:"momentum,omitempty"`      // of sgd
 	Schedule     string  `yaml:"schedule"`                // constant, cosine, onecycle: the learning rate over the steps of the run
@@ -211,21 +208,6 @@ func def[T comparable](p *T, v T) {
 type ConfigError struct{ Msg string }
 
 func (e *ConfigError) Error() string { return e.Msg }
-
-// LoadConfig reads settings from YAML. A key that does not exist is an error.
-func LoadConfig(path string) (Config, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return Config{}, err
-	}
-	var c Config
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	if err := d.Decode(&c); err != nil {
-		return Config{}, &ConfigError{fmt.Sprintf("%s: %v", path, err)}
-	}
-	return c, nil
-}
 
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {

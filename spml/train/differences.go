@@ -11,7 +11,11 @@ func differences(a, b Config) string {
 	var out []string
 	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range va.NumField() {
-		if x, y := va.Field(i).Interface(), vb.Field(i).Interface(); !reflect.DeepEqual(x, y) {
+		x, y := va.Field(i).Interface(), vb.Field(i).Interface()
+		if va.Field(i).Kind() == reflect.Map && va.Field(i).Len() == 0 && vb.Field(i).Len() == 0 {
+			continue
+		}
+		if !reflect.DeepEqual(x, y) {
 			name, _, _ := strings.Cut(va.Type().Field(i).Tag.Get("yaml"), ",")
 			out = append(out, fmt.Sprintf("%s was %v, is %v", name, show(x), show(y)))
 		}

@@ -21,6 +21,8 @@ func newOptimizer(c Config, groups []group) optim.Optimizer {
 			o.AddGroup(g.params, opts...)
 		case c.Optimizer == "sgd":
 			o = optim.NewSGD(g.params, opts...)
+		case c.Optimizer == "adamax":
+			o = optim.NewAdamax(g.params, opts...)
 		case c.Optimizer == "adamw":
 			o = optim.NewAdamW(g.params, opts...)
 		default:
@@ -79,22 +81,6 @@ func rate(schedule string, step, total, warm int) (factor, beta float64) {
 		return anneal(1, 0, float64(step-warm)/float64(max(total-warm, 1))), 0
 	}
 	return 1, 0
-}
-
-// clip scales the gradients so that their common norm is at most max, as torch.nn.utils.clip_grad_norm_.
-func clip(params []*torch.Tensor, max float64) {
-	torch.NoGrad(func() {
-		var grads []*torch.Tensor
-		for _, g := range torch.Grads(params) {
-			if g != nil {
-				grads = append(grads, g)
-			}
-		}
-		total := norm(torch.Stack(torch.ForeachNorm(grads, 2.0), 0))
-		if f := max / (total + 1e-6); f < 1 {
-			torch.ForeachMulScalar_(grads, f)
-		}
-	})
 }
 
 // average is a running average of the weights, and of the statistics of batch normalisation.

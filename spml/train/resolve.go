@@ -12,7 +12,8 @@ import (
 
 // Choices of the settings that name one.
 var (
-	optimizers = []string{"adam", "adamw", "sgd"}
+	optimizers = []string{"adam", "adamw", "adamax", "sgd"}
+	forms      = []string{"", "paper", "code"}
 	schedules  = []string{"constant", "cosine", "onecycle"}
 	precisions = []string{"fp32", "bf16"}
 	valLabels  = []string{"full", "single"}
@@ -32,7 +33,7 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 	for _, x := range []struct {
 		name, v string
 		of      []string
-	}{{"optimizer", c.Optimizer, optimizers}, {"schedule", c.Schedule, schedules}, {"precision", c.Precision, precisions}, {"val_labels", c.ValLabels, valLabels}} {
+	}{{"optimizer", c.Optimizer, optimizers}, {"schedule", c.Schedule, schedules}, {"precision", c.Precision, precisions}, {"val_labels", c.ValLabels, valLabels}, {"form", c.Form, forms}} {
 		if !slices.Contains(x.of, x.v) {
 			return fail("%s %q is none of %s", x.name, x.v, strings.Join(x.of, ", "))
 		}

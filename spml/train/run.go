@@ -68,6 +68,9 @@ func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (*
 	if change != nil {
 		old := c
 		change(&c)
+		if c, err = c.prepare(); err != nil {
+			return nil, err
+		}
 		old.MaxSteps, old.SaveEvery, old.KeepLast, old.KeepBest = c.MaxSteps, c.SaveEvery, c.KeepLast, c.KeepBest
 		if d := differences(old, c); d != "" {
 			return nil, &ConfigError{fmt.Sprintf("%s cannot go on with other settings (%s); start another run", dir, d)}

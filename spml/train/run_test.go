@@ -227,7 +227,7 @@ func TestRunErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrRunExists)
 	require.NoError(t, os.WriteFile(filepath.Join(c.Run, "run.yaml"), []byte("data: x\nepoch: 3\n"), 0o644))
 	_, err = Evaluate(context.Background(), c.Run, data.Test, Events{})
-	require.ErrorContains(t, err, "field epoch not found")
+	require.ErrorContains(t, err, `there is no setting "epoch"; did you mean "epochs"?`)
 }
 
 func TestCancelEndsTheRun(t *testing.T) {

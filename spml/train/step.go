@@ -7,6 +7,7 @@ import (
 
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/optim"
 )
 
 // step is one step of the optimiser on a batch. Where memory runs out, the batch is cut into halves until it fits; the step stays the
@@ -66,7 +67,7 @@ func (t *trainer) attempt(v *view) (float64, error) {
 		fault(t)
 	}
 	if t.c.ClipNorm > 0 {
-		clip(t.params, t.c.ClipNorm)
+		optim.ClipGradNorm(t.params, t.c.ClipNorm, 2)
 	}
 	t.opt.Step()
 	for _, p := range done {

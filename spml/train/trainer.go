@@ -42,10 +42,10 @@ func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
 	}
 	set := c.parameters(e)
 	s := &session{c: c, ds: ds, ev: ev, entry: e, train: ds.Rows(data.Train), random: random.New(c.Seed)}
-	if s.values, err = e.Resolve(c.Preset, set); err != nil {
+	if s.values, err = e.ResolveForm(c.Preset, set, c.Form); err != nil {
 		return nil, err
 	}
-	if s.loss, err = e.Make(c.Preset, set, loss.Options{LogEps: c.LogEps}); err != nil {
+	if s.loss, err = e.Make(c.Preset, set, loss.Options{LogEps: c.LogEps, Preset: c.Form}); err != nil {
 		return nil, err
 	}
 	s.latent, s.betas, s.maps = latent(e), e.Needs&loss.BetaParameters != 0, e.Needs&loss.ScoreMaps != 0

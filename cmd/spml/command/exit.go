@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
@@ -30,6 +31,7 @@ const (
 	exitInternal = 70
 	exitMemory   = 71
 	exitIO       = 74
+	exitResume   = 75
 	exitInt      = 130
 )
 
@@ -42,6 +44,7 @@ const exitCodesText = `Exit codes:
    70  internal error, please report it
    71  out of memory
    74  a file could not be read or written
+   75  stopped on request or by a budget; --resume goes on
   130  interrupted
 `
 
@@ -76,7 +79,13 @@ func exitCode(ctx context.Context, err error) int {
 		}
 		return false
 	}
+	var stopped *train.StoppedError
+	var errno syscall.Errno
 	switch {
+	case errors.As(err, &errno) && errors.As(err, &stopped): // the checkpoint could not be written
+		return exitIO
+	case errors.As(err, &stopped) && !errors.Is(err, context.Canceled), is(train.ErrStop):
+		return exitResume
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitInt
 	case isUsage(err), errors.As(err, &config), is(train.ErrRunExists):
@@ -90,7 +99,7 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &weights), errors.As(err, &score), errors.As(err, &matrix), errors.As(err, &load), errors.As(err, &pickled), errors.As(err, &array),
 		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, metric.ErrNotProbability, train.ErrNotFinite, train.ErrData, clip.ErrFormat):
 		return exitData
-	case errors.As(err, &path):
+	case errors.As(err, &path), errors.As(err, &errno):
 		return exitIO
 	}
 	return exitOther

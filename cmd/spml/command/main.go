@@ -7,14 +7,41 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	"github.com/gospml/gospml/spml/train"
 )
 
 // Main executes the program's arguments and ends it with an exit code (`spml help exit-codes`).
 func Main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, end := signals()
 	code := run(ctx, os.Args[1:])
-	stop()
+	end()
 	os.Exit(code)
+}
+
+// signals gives a context that SIGINT cancels, and that SIGTERM and SIGUSR1 (which Slurm sends before a time limit) end with train.ErrStop, so that
+// a run saves a checkpoint. A second signal ends the process at once.
+func signals() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1)
+	go func() {
+		s, ok := <-got
+		if !ok {
+			return
+		}
+		signal.Stop(got)
+		if s == os.Interrupt {
+			cancel(context.Canceled)
+		} else {
+			cancel(fmt.Errorf("%w by %v", train.ErrStop, s))
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(got)
+		close(got)
+		cancel(nil)
+	}
 }
 
 // run executes the command line and returns its exit code. A panic is our mistake and says so.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"hash/crc32"
@@ -17,8 +16,8 @@ import (
 
 // TestMain runs the command itself when a test starts this binary again.
 func TestMain(m *testing.M) {
-	if os.Getenv("SPML_TEST_COMMAND") == "1" {
-		os.Exit(run(context.Background(), os.Args[1:]))
+	if os.Getenv("GOSPML_TEST_COMMAND") == "1" {
+		Main()
 	}
 	os.Exit(m.Run())
 }
@@ -29,7 +28,7 @@ func spml(t *testing.T, env []string, args ...string) (code int, stdout, stderr 
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(exe, args...)
-	cmd.Env = append(append(os.Environ(), "SPML_TEST_COMMAND=1"), env...)
+	cmd.Env = append(append(os.Environ(), "GOSPML_TEST_COMMAND=1"), env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

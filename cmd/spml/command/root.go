@@ -16,6 +16,7 @@ func newRoot() *cobra.Command {
   spml train --data DIR --weights FILE --method em --run RUN  train on your photos
   spml eval RUN                                               score the test part of a run's data
   spml predict RUN photo.jpg …                                label photos
+  spml recipe list                                            the papers' settings
   spml loss list                                              the methods, and what they need
   spml metric scores.npy labels.npy                           mAP, F1, ranking and calibration of any scores
   spml clip zeroshot photo.jpg --model M --labels dog,cat     CLIP models: look at, convert, use
@@ -23,8 +24,8 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newTrain(), newEval(), newPredict(), newDemo(), newLoss(), newClip(), newMetric(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{guessFlag(cmd, err)} })
+	root.AddCommand(newTrain(), newEval(), newPredict(), newDemo(), newRecipe(), newConfig(), newPlan(), newVerify(), newLoss(), newClip(), newMetric(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
 		Long:  exitCodesText,

@@ -1,4 +1,4 @@
-package train
+package reference
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/spml/train"
 )
 
 // referenceRuns are the runs of the papers' losses on MIML and CUB: method -> seed -> curves, of the exact form.
@@ -74,18 +75,18 @@ var referenceMethods = []struct {
 // fullRuns asks for every seed on both data sets; without it, one seed on MIML and three methods on CUB.
 var fullRuns = os.Getenv("GOSPML_REFERENCE_RUNS") == "all"
 
-func mimlConfig(t *testing.T, id string, seed uint32) Config {
-	return Config{
+func mimlConfig(t *testing.T, id string, seed uint32) train.Config {
+	return train.Config{
 		Data: testroot.Shared(t, "data", "miml"), Features: testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"),
-		Mode: Frozen, Method: id, Seed: seed,
+		Mode: train.Frozen, Method: id, Seed: seed,
 	}
 }
 
-func cubConfig(t *testing.T, id string, seed uint32) Config {
-	return Config{
+func cubConfig(t *testing.T, id string, seed uint32) train.Config {
+	return train.Config{
 		Data:     testroot.Shared(t, "data", "cub"),
 		Features: testroot.Shared(t, "data", "features", "cub_train_mobilenetv2.npy") + "," + testroot.Shared(t, "data", "features", "cub_test_mobilenetv2.npy"),
-		Mode:     Frozen, Method: id, Seed: seed, BatchSize: 64, Preset: "cub",
+		Mode:     train.Frozen, Method: id, Seed: seed, BatchSize: 64, Preset: "cub",
 	}
 }
 
@@ -108,7 +109,7 @@ func TestReferenceRuns(t *testing.T) {
 			t.Run(m.id+"/"+seed, func(t *testing.T) {
 				c := mimlConfig(t, m.id, number(t, seed))
 				c.Params = m.miml
-				res, err := Run(context.Background(), c, Events{})
+				res, err := train.Run(context.Background(), c, train.Events{})
 				require.NoError(t, err)
 				require.Len(t, res.Epochs, len(want.Loss))
 				tolMAP, tolLoss := tolerances(m.id)
@@ -141,10 +142,10 @@ func TestReferenceRunsBirds(t *testing.T) {
 				if !fullRuns {
 					epochs = 5 // the schedules that depend on the run's length are em-apl's and gr's
 				}
-				var res []EpochRecord
+				var res []train.EpochRecord
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				_, err := Run(ctx, c, Events{Epoch: func(e EpochRecord) {
+				_, err := train.Run(ctx, c, train.Events{Epoch: func(e train.EpochRecord) {
 					if res = append(res, e); e.Epoch == epochs && epochs < len(want.Loss) {
 						cancel()
 					}

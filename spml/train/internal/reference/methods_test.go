@@ -1,4 +1,4 @@
-package train
+package reference
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/train"
 )
 
 // TestMethodsWithoutReference trains those methods of the registry that have no reference run: they must learn the scenes, whose
@@ -24,10 +25,10 @@ func TestMethodsWithoutReference(t *testing.T) {
 		t.Run(m.id, func(t *testing.T) {
 			c := mimlConfig(t, m.id, 1200)
 			c.Epochs, c.Run = m.atMost, filepath.Join(t.TempDir(), "run")
-			res, err := Run(context.Background(), c, Events{})
+			res, err := train.Run(context.Background(), c, train.Events{})
 			require.NoError(t, err)
 			require.Greater(t, res.Best.TestMAP, m.mAP)
-			again, err := Evaluate(context.Background(), c.Run, 2, Events{})
+			again, err := train.Evaluate(context.Background(), c.Run, 2, train.Events{})
 			require.NoError(t, err)
 			require.InDelta(t, res.Best.TestMAP, again.MAP, 1e-6, "the saved head scores as the best epoch did")
 		})
@@ -40,7 +41,7 @@ func TestEnSclOnFeaturesIsEnCl(t *testing.T) {
 	for i, id := range []string{"en-cl", "en-scl"} {
 		c := mimlConfig(t, id, 1)
 		c.Epochs = 2
-		res, err := Run(context.Background(), c, Events{})
+		res, err := train.Run(context.Background(), c, train.Events{})
 		require.NoError(t, err)
 		loss[i] = res.Epochs[1].Loss
 	}
@@ -51,11 +52,11 @@ func TestPseudoLabelsFromFile(t *testing.T) {
 	dir := t.TempDir()
 	c := mimlConfig(t, "vlpl", 1200)
 	c.Epochs = 3
-	_, err := Run(context.Background(), c, Events{})
+	_, err := train.Run(context.Background(), c, train.Events{})
 	require.ErrorContains(t, err, "--pseudo-labels")
 
 	c.DataSeed = new(uint32)
-	ds, err := Open(c)
+	ds, err := train.Open(c)
 	require.NoError(t, err)
 	defer ds.Close()
 	// Pseudo-labels that are the full labels make vlpl learn nearly as full labels do.
@@ -77,13 +78,13 @@ func TestPseudoLabelsFromFile(t *testing.T) {
 		if id == "gpr" {
 			c.Params = nil
 		}
-		res, err := Run(context.Background(), c, Events{})
+		res, err := train.Run(context.Background(), c, train.Events{})
 		require.NoError(t, err)
 		require.Greater(t, res.Best.TestMAP, 88.0, id)
 	}
 	truth[7] = 3
 	write(truth)
-	_, err = Run(context.Background(), c, Events{})
+	_, err = train.Run(context.Background(), c, train.Events{})
 	require.ErrorContains(t, err, "row 1, class 2 is 3")
 }
 
@@ -91,10 +92,10 @@ func TestPseudoLabelsFromFile(t *testing.T) {
 func TestConsistencyOfTwoViews(t *testing.T) {
 	c := mimlConfig(t, "plc", 1200)
 	c.Epochs = 3
-	_, err := Run(context.Background(), c, Events{})
+	_, err := train.Run(context.Background(), c, train.Events{})
 	require.ErrorContains(t, err, "--strong-features")
 	c.StrongFeatures = testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy")
-	res, err := Run(context.Background(), c, Events{})
+	res, err := train.Run(context.Background(), c, train.Events{})
 	require.NoError(t, err)
 	require.Greater(t, res.Best.TestMAP, 85.0)
 }
@@ -106,12 +107,12 @@ func TestEveryMethodIsAccountedFor(t *testing.T) {
 		trained = append(trained, m.id)
 	}
 	for _, e := range loss.Entries() {
-		if Trainable(e) {
+		if train.Trainable(e) {
 			require.Contains(t, trained, e.ID)
 			continue
 		}
-		require.Contains(t, []string{"lac", encoderOnly}, e.ID)
-		_, err := Config{Data: "x", Method: e.ID}.Resolve()
+		require.Contains(t, []string{"lac", "smile-encoder"}, e.ID)
+		_, err := train.Config{Data: "x", Method: e.ID}.Resolve()
 		require.ErrorContains(t, err, e.ID+" needs ")
 	}
 	for i, id := range trained {

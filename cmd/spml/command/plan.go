@@ -1,0 +1,62 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gospml/gospml/spml/train"
+)
+
+func newPlan() *cobra.Command {
+	var (
+		progress string
+		asJSON   bool
+	)
+	var s *settingFlags
+	cmd := &cobra.Command{
+		Use:   "plan [flags of train]",
+		Short: "What a run would take: time, memory, disk",
+		Long: `Reads the data, builds the model, takes three real steps and one batch of scoring, and says how long the run would take and how much
+memory and disk it would need. Nothing is written.
+
+  spml plan --data photos --weights mobilenet_v2.safetensors --method em`,
+		Args: exactly(0, "only flags"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := newReporter(cmd.ErrOrStderr(), progress)
+			if err != nil {
+				return err
+			}
+			c, _, err := s.configuration()
+			if err != nil {
+				return err
+			}
+			return plan(cmd, c, r, asJSON)
+		},
+	}
+	s = addSettings(cmd.Flags())
+	cmd.Flags().StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func plan(cmd *cobra.Command, c train.Config, r *reporter, asJSON bool) error {
+	p, err := train.Estimate(cmd.Context(), c, r.events())
+	r.clear()
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if asJSON {
+		return json.NewEncoder(out).Encode(p)
+	}
+	mb := func(b int64) string { return fmt.Sprintf("%.0f MB", float64(b)/1e6) }
+	fmt.Fprintf(out, "steps        %d in %d epochs, %d images in each\n", p.Steps, p.Epochs, p.TrainImages)
+	fmt.Fprintf(out, "time         %v (%.3f s a step, %.3f s to score 32 images), measured on %d steps\n", time.Duration(p.Seconds*float64(time.Second)).Round(time.Second), p.StepSeconds, p.ScoreSeconds, p.Measured)
+	fmt.Fprintf(out, "memory       %s now, up to %s with the decoded images\n", mb(p.ResidentBytes), mb(p.MemoryBytes))
+	fmt.Fprintf(out, "disk         %s: %d checkpoints of %s, the model of %s\n", mb(p.DiskBytes), p.Checkpoints, mb(p.CheckpointBytes), mb(p.ModelBytes))
+	fmt.Fprintln(out, "nothing was written")
+	return nil
+}

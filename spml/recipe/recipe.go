@@ -1,0 +1,229 @@
+// Package recipe holds the papers' training settings, each number with its source.
+//
+// A recipe is named paper-data-backbone, with -code at the end for the released form where paper and code differ: em-voc-resnet50,
+// vlpl-cub-resnet50-code. Its values are settings of package train by key; the loss's own parameters come from the loss registry, whose
+// preset of the data set the recipe chooses.
+//
+//	r, err := recipe.Get("gr-coco-resnet50")
+//	c, err := train.FromSettings(r.Settings())
+//
+// Everything is read only; functions return errors.
+package recipe
+
+import (
+	"embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/train"
+)
+
+//go:embed papers/*.yaml sweeps/*.yaml
+var files embed.FS
+
+// Value is a setting with where it comes from.
+type Value struct {
+	Value  any    `json:"value"`
+	Source string `json:"source"`
+}
+
+// UnmarshalYAML reads [value, source].
+func (v *Value) UnmarshalYAML(n *yaml.Node) error {
+	var pair []any
+	if err := n.Decode(&pair); err != nil {
+		return err
+	}
+	source, ok := "", len(pair) == 2
+	if ok {
+		source, ok = pair[1].(string)
+	}
+	if !ok || source == "" {
+		return fmt.Errorf("line %d: want [value, source]", n.Line)
+	}
+	*v = Value{pair[0], source}
+	return nil
+}
+
+// Recipe is one paper's settings for a data set and a backbone.
+type Recipe struct {
+	Name       string           `json:"name"`
+	Paper      string           `json:"paper"`
+	Code       string           `json:"code"`
+	Data       string           `json:"data"` // voc, coco, nus, cub
+	Backbone   string           `json:"backbone"`
+	Released   bool             `json:"released"` // the form of the released code
+	Methods    []string         `json:"methods"`  // ids whose results the paper has; the first is its own
+	Deviations []string         `json:"deviations"`
+	Values     map[string]Value `json:"values"`
+}
+
+// paper is a file.
+type paper struct {
+	ID         string                      `yaml:"id"`
+	Paper      string                      `yaml:"paper"`
+	Code       string                      `yaml:"code"`
+	Methods    []string                    `yaml:"methods"`
+	Deviations []string                    `yaml:"deviations"`
+	Settings   map[string]Value            `yaml:"settings"`
+	Data       map[string]map[string]Value `yaml:"data"`
+	Backbones  []string                    `yaml:"backbones"`
+	CodePreset map[string]Value            `yaml:"code_preset"`
+	CodeData   map[string]map[string]Value `yaml:"code_data"`
+}
+
+var dataSets = []string{"voc", "coco", "nus", "cub"}
+
+// List gives all recipes by name.
+func List() ([]Recipe, error) {
+	entries, err := files.ReadDir("papers")
+	if err != nil {
+		return nil, err
+	}
+	var out []Recipe
+	for _, e := range entries {
+		b, err := files.ReadFile("papers/" + e.Name())
+		if err != nil {
+			return nil, err
+		}
+		p, err := parse(b)
+		if err != nil {
+			return nil, fmt.Errorf("recipe: %s: %w", e.Name(), err)
+		}
+		for _, data := range dataSets {
+			if _, ok := p.Data[data]; !ok {
+				continue
+			}
+			for _, b := range p.Backbones {
+				out = append(out, p.recipe(data, b, false))
+				if p.CodePreset != nil {
+					out = append(out, p.recipe(data, b, true))
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Recipe) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+func parse(b []byte) (paper, error) {
+	var p paper
+	d := yaml.NewDecoder(strings.NewReader(string(b)))
+	d.KnownFields(true)
+	if err := d.Decode(&p); err != nil {
+		return p, err
+	}
+	layers := []map[string]Value{p.Settings, p.CodePreset}
+	for _, v := range p.Data {
+		layers = append(layers, v)
+	}
+	for _, v := range p.CodeData {
+		layers = append(layers, v)
+	}
+	for _, l := range layers {
+		for k := range l {
+			if err := train.CheckKey(k); err != nil {
+				return p, err
+			}
+		}
+	}
+	for _, m := range p.Methods {
+		if _, err := loss.Lookup(m); err != nil {
+			return p, err
+		}
+	}
+	if len(p.Methods) == 0 {
+		return p, fmt.Errorf("no methods")
+	}
+	for _, b := range p.Backbones {
+		if !slices.Contains(backbone.Names(), b) {
+			return p, fmt.Errorf("no backbone is called %q", b)
+		}
+	}
+	return p, nil
+}
+
+func (p *paper) recipe(data, backbone string, code bool) Recipe {
+	r := Recipe{
+		Name: p.ID + "-" + data + "-" + backbone, Paper: p.Paper, Code: p.Code, Data: data, Backbone: backbone, Released: code,
+		Methods: p.Methods, Deviations: p.Deviations, Values: map[string]Value{},
+	}
+	layers := []map[string]Value{p.Settings, p.Data[data]}
+	if code {
+		r.Name += "-code"
+		layers = append(layers, p.CodePreset, p.CodeData[data])
+	}
+	for _, l := range layers {
+		maps.Copy(r.Values, l)
+	}
+	r.Values["backbone"] = Value{backbone, "recipe's name"}
+	r.Values["preset"] = Value{data, "recipe's name: the loss's parameters for this data set, docs/methods.md"}
+	r.Values["method"] = Value{p.Methods[0], "the paper's own method"}
+	return r
+}
+
+// Get finds a recipe by name; the error of an unknown name has the nearest ones.
+func Get(name string) (*Recipe, error) {
+	all, err := List()
+	if err != nil {
+		return nil, err
+	}
+	var near []string
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i], nil
+		}
+		if p, _, _ := strings.Cut(name, "-"); strings.HasPrefix(all[i].Name, p) && p != "" {
+			near = append(near, all[i].Name)
+		}
+	}
+	if near == nil {
+		for _, r := range all {
+			near = append(near, r.Name)
+		}
+	}
+	return nil, &train.ConfigError{Msg: fmt.Sprintf("no recipe is called %q; there are %s", name, strings.Join(near, ", "))}
+}
+
+// Settings are the values alone.
+func (r *Recipe) Settings() map[string]any {
+	m := map[string]any{}
+	for k, v := range r.Values {
+		m[k] = v.Value
+	}
+	return m
+}
+
+// Keys are the settings' names in the order of package train.
+func (r *Recipe) Keys() []string {
+	var keys []string
+	for _, s := range train.Settings() {
+		if _, ok := r.Values[s.Key]; ok {
+			keys = append(keys, s.Key)
+		}
+	}
+	return keys
+}
+
+// Difference is a setting that two recipes do not share; an absent one has no source.
+type Difference struct {
+	Key  string `json:"key"`
+	A, B Value
+}
+
+// Diff lists what differs between two recipes.
+func Diff(a, b *Recipe) []Difference {
+	var out []Difference
+	for _, s := range train.Settings() {
+		x, y := a.Values[s.Key], b.Values[s.Key]
+		if fmt.Sprint(x.Value) != fmt.Sprint(y.Value) {
+			out = append(out, Difference{s.Key, x, y})
+		}
+	}
+	return out
+}

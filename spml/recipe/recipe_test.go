@@ -1,0 +1,103 @@
+package recipe
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/train"
+)
+
+// TestRecipes compares recipes with the papers' table of optimisers, batches, epochs and stop rules.
+func TestRecipes(t *testing.T) {
+	for name, want := range map[string]map[string]any{
+		"cole-voc-resnet50":        {"optimizer": "adam", "batch_size": 8, "epochs": 10, "method": "bce"},
+		"cole-linear-cub-resnet50": {"mode": "frozen", "epochs": 25, "batch_size": 8, "lr": 1e-3},
+		"em-cub-resnet50":          {"lr": 1e-4, "head_lr": 1e-4, "batch_size": 8, "patience": 1, "epochs": 10},
+		"em-coco-resnet50":         {"lr": 1e-5, "batch_size": 16},
+		"ll-nus-resnet50":          {"lr": 1e-5, "head_lr": 1e-4, "batch_size": 16, "max_drop": 3, "epochs": 10},
+		"gr-cub-resnet50":          {"lr": 5e-5, "head_lr": 5e-4, "batch_size": 8, "epochs": 10, "max_drop": 2},
+		"gr-voc-resnet50":          {"epochs": 8, "batch_size": 8},
+		"vlpl-cub-resnet50":        {"lr": 1e-5, "batch_size": 8},
+		"vlpl-cub-resnet50-code":   {"lr": 1e-4, "form": "code"},
+		"aevlp-coco-resnet50":      {"max_drop": 2, "patience": 2, "batch_size": 16, "epochs": 8},
+		"mime-nus-resnet50":        {"optimizer": "adamax", "lr": 1e-4, "head_lr": 1e-3, "batch_size": 16},
+		"lac-coco-resnet50":        {"optimizer": "adamw", "weight_decay": 1e-2, "schedule": "onecycle", "lr": 1e-4, "patience": 8, "ema": 0.9997, "epochs": 40},
+	} {
+		r, err := Get(name)
+		require.NoError(t, err)
+		for k, v := range want {
+			require.EqualValues(t, v, r.Values[k].Value, "%s %s", name, k)
+		}
+	}
+	_, err := Get("em-voc")
+	require.ErrorContains(t, err, "em-voc-resnet50")
+}
+
+// TestEveryRecipeIsWhole: every value has a source, the settings are a configuration that resolves for every method, and no two
+// recipes share a name.
+func TestEveryRecipeIsWhole(t *testing.T) {
+	all, err := List()
+	require.NoError(t, err)
+	require.Greater(t, len(all), 50)
+	seen := map[string]bool{}
+	for _, r := range all {
+		require.False(t, seen[r.Name], r.Name)
+		seen[r.Name] = true
+		require.NotEmpty(t, r.Paper)
+		require.Len(t, r.Keys(), len(r.Values))
+		for k, v := range r.Values {
+			require.NotEmpty(t, v.Source, "%s %s", r.Name, k)
+		}
+		for _, m := range r.Methods {
+			e, err := loss.Lookup(m)
+			require.NoError(t, err)
+			s := r.Settings()
+			s["method"], s["data"] = m, "photos"
+			s["weights"] = "w.safetensors"
+			if e.Needs&loss.PseudoLabels != 0 {
+				s["pseudo_labels"] = "p.npy"
+			}
+			if !train.Trainable(e) || e.Needs&loss.StrongView != 0 {
+				continue
+			}
+			c, err := train.FromSettings(s)
+			require.NoError(t, err, r.Name)
+			_, err = c.Resolve()
+			require.NoError(t, err, "%s with %s", r.Name, m)
+		}
+	}
+}
+
+func TestDiff(t *testing.T) {
+	a, err := Get("gr-voc-resnet50")
+	require.NoError(t, err)
+	b, err := Get("gr-cub-resnet50")
+	require.NoError(t, err)
+	d := Diff(a, b)
+	var keys []string
+	for _, x := range d {
+		keys = append(keys, x.Key)
+	}
+	require.Equal(t, []string{"preset", "epochs", "lr", "head_lr"}, keys)
+	require.Empty(t, Diff(a, a))
+}
+
+func TestSweeps(t *testing.T) {
+	all, err := Sweeps()
+	require.NoError(t, err)
+	require.NotEmpty(t, all)
+	s, err := GetSweep("cole-grid")
+	require.NoError(t, err)
+	p, err := s.Points()
+	require.NoError(t, err)
+	require.Len(t, p, 8)
+	for _, x := range p {
+		require.Equal(t, x["lr"], x["head_lr"])
+	}
+	_, err = GetSweep("cole")
+	require.ErrorContains(t, err, "cole-grid")
+	_, err = (&Sweep{Grid: map[string][]any{"learn": {1}}}).Points()
+	require.Error(t, err)
+}

@@ -1,0 +1,115 @@
+package recipe
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gospml/gospml/spml/train"
+)
+
+// Sweep is a grid of settings; a parameter of the loss is params.NAME.
+type Sweep struct {
+	Name     string            `yaml:"-" json:"name"`
+	Source   string            `yaml:"source" json:"source"`
+	Method   string            `yaml:"method" json:"method,omitempty"` // "" = any
+	Grid     map[string][]any  `yaml:"grid" json:"grid"`
+	Together map[string]string `yaml:"together" json:"together,omitempty"` // key: takes the value of another key
+}
+
+// Sweeps lists the papers' grids.
+func Sweeps() ([]Sweep, error) {
+	names, err := fs.Glob(files, "sweeps/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var out []Sweep
+	for _, path := range names {
+		b, err := files.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		s := Sweep{}
+		d := yaml.NewDecoder(strings.NewReader(string(b)))
+		d.KnownFields(true)
+		if err := d.Decode(&s); err != nil {
+			return nil, fmt.Errorf("recipe: %s: %w", path, err)
+		}
+		s.Name = strings.TrimSuffix(strings.TrimPrefix(path, "sweeps/"), ".yaml")
+		if err := s.check(); err != nil {
+			return nil, fmt.Errorf("recipe: %s: %w", path, err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// GetSweep finds a sweep by name.
+func GetSweep(name string) (*Sweep, error) {
+	all, err := Sweeps()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range all {
+		if all[i].Name == name {
+			return &all[i], nil
+		}
+		names = append(names, all[i].Name)
+	}
+	return nil, &train.ConfigError{Msg: fmt.Sprintf("no sweep is called %q; there are %s", name, strings.Join(names, ", "))}
+}
+
+func (s *Sweep) check() error {
+	if len(s.Grid) == 0 {
+		return fmt.Errorf("the grid is empty")
+	}
+	for k, v := range s.Grid {
+		if !strings.HasPrefix(k, "params.") {
+			if err := train.CheckKey(k); err != nil {
+				return err
+			}
+		}
+		if len(v) == 0 {
+			return fmt.Errorf("%s has no values", k)
+		}
+	}
+	for k, from := range s.Together {
+		if err := train.CheckKey(k); err != nil {
+			return err
+		}
+		if _, ok := s.Grid[from]; !ok {
+			return fmt.Errorf("%s follows %s, which is not in the grid", k, from)
+		}
+	}
+	return nil
+}
+
+// Points are all combinations, the last key in sorted order changing fastest.
+func (s *Sweep) Points() ([]map[string]any, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	points := []map[string]any{{}}
+	for _, k := range slices.Sorted(maps.Keys(s.Grid)) {
+		var next []map[string]any
+		for _, p := range points {
+			for _, v := range s.Grid[k] {
+				q := maps.Clone(p)
+				q[k] = v
+				next = append(next, q)
+			}
+		}
+		points = next
+	}
+	for _, p := range points {
+		for k, from := range s.Together {
+			p[k] = p[from]
+		}
+	}
+	return points, nil
+}

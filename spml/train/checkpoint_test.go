@@ -1,0 +1,528 @@
+package train
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/backbone"
+)
+
+// scenes trains a head on the stored features of MIML.
+func scenes(t *testing.T, id string, seed uint32) Config {
+	return Config{
+		Data: testroot.Shared(t, "data", "miml"), Features: testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"),
+		Mode: Frozen, Method: id, Seed: seed,
+	}
+}
+
+// newestSum is the hash of the tensors of a run's newest checkpoint, and its position.
+func newestSum(t *testing.T, run string) (string, position) {
+	names, err := list(filepath.Join(run, checkpoints))
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	m, sd, err := load(filepath.Join(run, checkpoints, names[0]))
+	require.NoError(t, err)
+	sd.Free()
+	return m.Files[0].SHA256, m.Position
+}
+
+// untimed drops what a clock measured.
+func untimed(p position) position {
+	p.Seconds, p.Best.Seconds = 0, 0
+	for i := range p.Epochs {
+		p.Epochs[i].Seconds = 0
+	}
+	return p
+}
+
+// interrupted trains a run that is stopped at the given steps and goes on, each time in a new trainer.
+func interrupted(t *testing.T, c Config, stops ...int) {
+	for i, at := range stops {
+		var err error
+		if i == 0 {
+			c.MaxSteps = at
+			_, err = Run(context.Background(), c, Events{})
+		} else {
+			_, err = Resume(context.Background(), c.Run, func(c *Config) { c.MaxSteps = at }, Events{})
+		}
+		var stopped *StoppedError
+		require.ErrorAs(t, err, &stopped)
+		require.Equal(t, at, stopped.Step)
+		require.NotEmpty(t, stopped.Checkpoint)
+	}
+	res, err := Resume(context.Background(), c.Run, nil, Events{})
+	require.NoError(t, err)
+	require.Len(t, res.Epochs, c.Epochs)
+}
+
+// TestResumeToTheBit stops runs in the middle of epochs and compares everything that is kept with a run that was not stopped.
+func TestResumeToTheBit(t *testing.T) {
+	dir := folder(t, 60) // 36 training rows: 3 steps an epoch
+	yes := true
+	quick := []string{"an, flips, ema, cosine, clipping", "role", "em-apl", "en-scl, flips", "mime, adamw"}
+	for name, change := range map[string]func(*Config){
+		"an, flips, ema, cosine, clipping": func(c *Config) {
+			c.Method, c.Flip, c.EMA, c.Schedule, c.WarmupEpochs, c.ClipNorm = "an", &yes, 0.9, "cosine", 0.5, 0.5
+		},
+		"role":             func(c *Config) { c.Method = "role" },
+		"em-apl":           func(c *Config) { c.Method, c.Params = "em-apl", map[string]float64{"warmup": 1} },
+		"ll-cp":            func(c *Config) { c.Method, c.Params = "ll-cp", map[string]float64{"delta_rel": 0.05} },
+		"en-cl":            func(c *Config) { c.Method = "en-cl" },
+		"en-scl, flips":    func(c *Config) { c.Method, c.Flip = "en-scl", &yes },
+		"mime, adamw":      func(c *Config) { c.Method, c.LatentDim, c.Optimizer = "mime", 8, "adamw" },
+		"smile, sgd":       func(c *Config) { c.Method, c.LatentDim, c.Optimizer, c.Momentum = "smile", 8, "sgd", 0.9 },
+		"gr, frozen epoch": func(c *Config) { c.Method, c.FreezeEpochs = "gr", 1 },
+		"em, micro":        func(c *Config) { c.Method, c.MicroBatch = "em", 3 },
+	} {
+		if os.Getenv("GOSPML_KILLS") == "" && !slices.Contains(quick, name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			c := small(dir, "an")
+			c.Epochs, c.BatchSize, c.Threads = 2, 12, 1
+			change(&c)
+			c.Run = filepath.Join(t.TempDir(), "whole")
+			_, err := Run(context.Background(), c, Events{})
+			require.NoError(t, err)
+			want, wantPos := newestSum(t, c.Run)
+
+			c.Run = filepath.Join(t.TempDir(), "cut")
+			interrupted(t, c, 2, 5)
+			got, pos := newestSum(t, c.Run)
+			require.Equal(t, untimed(wantPos), untimed(pos))
+			require.Equal(t, want, got, "weights, optimiser, estimator, average and generator are equal to the bit")
+		})
+	}
+}
+
+// TestResumeOnFeatures does the same for heads on features, with label enhancement's two optimisers among them.
+func TestResumeOnFeatures(t *testing.T) {
+	for _, id := range []string{"role", "smile-classifier", "en", "mime"} {
+		c := scenes(t, id, 3)
+		c.Epochs, c.BatchSize = 2, 256
+		c.Run = filepath.Join(t.TempDir(), "whole")
+		_, err := Run(context.Background(), c, Events{})
+		require.NoError(t, err)
+		want, _ := newestSum(t, c.Run)
+		c.Run = filepath.Join(t.TempDir(), "cut")
+		interrupted(t, c, 3, 5)
+		got, _ := newestSum(t, c.Run)
+		require.Equal(t, want, got, id)
+	}
+}
+
+// TestVerify replays the first steps; a changed record is found.
+func TestVerify(t *testing.T) {
+	c := small(folder(t, 60), "an")
+	c.BatchSize, c.Epochs, c.Threads, c.Run = 4, 3, 1, filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	v, err := Verify(context.Background(), c.Run, Events{})
+	require.NoError(t, err)
+	require.Equal(t, tracedSteps, v.Steps)
+	require.Zero(t, v.Differs)
+	path := filepath.Join(c.Run, traceFile)
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var trace []string
+	require.NoError(t, json.Unmarshal(b, &trace))
+	trace[6] = strings.Repeat("0", 64)
+	b, err = json.Marshal(trace)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, b, 0o644))
+	v, err = Verify(context.Background(), c.Run, Events{})
+	require.NoError(t, err)
+	require.Equal(t, 7, v.Differs)
+}
+
+// TestDamagedCheckpoint damages the newest checkpoint in many ways: the one before is taken, with one warning.
+func TestDamagedCheckpoint(t *testing.T) {
+	dir := folder(t, 60)
+	c := small(dir, "role")
+	c.BatchSize, c.Epochs, c.SaveEvery, c.Run, c.MaxSteps = 8, 2, "1", filepath.Join(t.TempDir(), "run"), 4
+	_, err := Run(context.Background(), c, Events{})
+	var stopped *StoppedError
+	require.ErrorAs(t, err, &stopped)
+	ck := filepath.Join(c.Run, checkpoints)
+	names, err := list(ck)
+	require.NoError(t, err)
+	require.Len(t, names, 2, "the newest two are kept")
+	random := rand.New(rand.NewPCG(1, 2))
+	manifest, err := os.ReadFile(filepath.Join(ck, names[0], manifestFile))
+	require.NoError(t, err)
+	tensors, err := os.ReadFile(filepath.Join(ck, names[0], tensorsFile))
+	require.NoError(t, err)
+	write := func(name string, b []byte) {
+		require.NoError(t, os.WriteFile(filepath.Join(ck, names[0], name), b, 0o644))
+	}
+	rounds := 12
+	if n, err := strconv.Atoi(os.Getenv("GOSPML_DAMAGES")); err == nil {
+		rounds = n
+	}
+	for i := range rounds {
+		write(manifestFile, manifest)
+		write(tensorsFile, tensors)
+		require.NoError(t, os.WriteFile(filepath.Join(ck, latestFile), []byte(names[0]+"\n"), 0o644))
+		switch i % 6 {
+		case 0: // a bit turns
+			b := append([]byte(nil), tensors...)
+			b[random.IntN(len(b))] ^= 1 << random.IntN(8)
+			write(tensorsFile, b)
+		case 1:
+			write(tensorsFile, tensors[:random.IntN(len(tensors))])
+		case 2:
+			write(manifestFile, manifest[:random.IntN(len(manifest))])
+		case 3:
+			require.NoError(t, os.Remove(filepath.Join(ck, names[0], tensorsFile)))
+		case 4:
+			require.NoError(t, os.Remove(filepath.Join(ck, names[0], manifestFile)))
+		case 5:
+			write(tensorsFile, append(append([]byte(nil), tensors...), 0))
+		}
+		var notes []string
+		_, err = Resume(context.Background(), c.Run, func(c *Config) { c.MaxSteps, c.SaveEvery = 3, saveOff }, Events{Note: func(s string) { notes = append(notes, s) }})
+		require.ErrorAs(t, err, &stopped)
+		var warnings []string
+		for _, n := range notes {
+			if strings.HasPrefix(n, "warning: ") {
+				warnings = append(warnings, n)
+			}
+		}
+		require.Len(t, warnings, 1, "case %d", i)
+		require.Contains(t, warnings[0], names[0]+" is damaged")
+		require.Contains(t, warnings[0], "going on from "+names[1]+": epoch 1, step 3")
+	}
+	for _, n := range names { // none is left: the run begins again and says so
+		require.NoError(t, os.WriteFile(filepath.Join(ck, n, manifestFile), []byte("{"), 0o644))
+	}
+	var notes []string
+	res, err := Resume(context.Background(), c.Run, nil, Events{Note: func(s string) { notes = append(notes, s) }})
+	require.NoError(t, err)
+	require.Len(t, res.Epochs, 2)
+	require.Contains(t, strings.Join(notes, "\n"), "no checkpoint to go on from: starting at the beginning")
+}
+
+// TestBrokenDisk lets each call of a save fail in turn, with a full disk and with a broken one: the error is the system's, the checkpoint
+// before can be read, and the run goes on from it to the same end.
+func TestBrokenDisk(t *testing.T) {
+	dir := folder(t, 40)
+	values := make([]float32, 40*8)
+	for i := range values {
+		values[i] = float32(i%7) - 3
+	}
+	a, err := npy.New([]int64{40, 8}, values)
+	require.NoError(t, err)
+	features := filepath.Join(dir, "features.npy")
+	require.NoError(t, npy.Write(features, a))
+	c := Config{Data: dir, Mode: Frozen, Features: features, Method: "role", BatchSize: 12, Epochs: 1}
+	c.Run = filepath.Join(t.TempDir(), "whole")
+	_, err = Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	want, _ := newestSum(t, c.Run)
+	for at := 0; ; at++ {
+		errno := []syscall.Errno{syscall.ENOSPC, syscall.EIO}[at%2]
+		c.Run, c.SaveEvery = filepath.Join(t.TempDir(), fmt.Sprint(at)), "1"
+		calls, armed := 0, false
+		restore := atomicfile.Inject(func(op atomicfile.Operation, path string) error {
+			if !armed && strings.HasSuffix(path, latestFile) && op == atomicfile.OpRename {
+				armed = true // from the second checkpoint on
+				return nil
+			}
+			if !armed || !strings.Contains(path, checkpoints) {
+				return nil
+			}
+			if calls++; calls > at {
+				return errno
+			}
+			return nil
+		})
+		_, err := Run(context.Background(), c, Events{})
+		restore()
+		if err == nil {
+			require.Greater(t, at, 10, "every call of the later saves was broken once")
+			break
+		}
+		require.ErrorIs(t, err, errno)
+		newestSum(t, c.Run)
+		_, err = Resume(context.Background(), c.Run, nil, Events{})
+		require.NoError(t, err)
+		got, _ := newestSum(t, c.Run)
+		require.Equal(t, want, got)
+		left, err := filepath.Glob(filepath.Join(c.Run, checkpoints, unfinishedPre+"*"))
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+}
+
+// child is the environment variable that makes the test program a training run: the folder of the run.
+const child = "GOSPML_TEST_TRAIN"
+
+func TestMain(m *testing.M) {
+	run := os.Getenv(child)
+	if run == "" {
+		os.Exit(m.Run())
+	}
+	c := small(os.Getenv(child+"_DATA"), "role")
+	c.BatchSize, c.Epochs, c.Threads, c.SaveEvery, c.Run = 8, 5, 1, "1", run
+	var err error
+	if HasRun(run) {
+		_, err = Resume(context.Background(), run, nil, Events{})
+	} else {
+		_, err = Run(context.Background(), c, Events{})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// TestKill ends a training process by SIGKILL at random moments, again and again: each time a checkpoint can be read and at most one
+// interval is lost, and the end is that of a run that nobody disturbed. GOSPML_KILLS sets the number of kills.
+func TestKill(t *testing.T) {
+	kills := 3
+	if n, err := strconv.Atoi(os.Getenv("GOSPML_KILLS")); err == nil {
+		kills = n
+	}
+	dir := folder(t, 60)
+	start := func(run string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), child+"="+run, child+"_DATA="+dir)
+		cmd.Stderr = os.Stderr
+		return cmd
+	}
+	whole := filepath.Join(t.TempDir(), "whole")
+	begun := time.Now()
+	require.NoError(t, start(whole).Run())
+	length := time.Since(begun)
+	want, wantPos := newestSum(t, whole)
+
+	random := rand.New(rand.NewPCG(3, 4))
+	killed, ends := 0, 0
+	for killed < kills {
+		run := filepath.Join(t.TempDir(), "run"+fmt.Sprint(ends))
+		step := 0
+		for done := false; !done; {
+			cmd := start(run)
+			require.NoError(t, cmd.Start())
+			exited := make(chan error, 1)
+			go func() { exited <- cmd.Wait() }()
+			// Not before libtorch is loaded: a kill then would find nothing new.
+			wait := time.Duration((0.3 + 0.5*random.Float64()) * float64(length))
+			if killed >= kills {
+				wait = time.Minute
+			}
+			select {
+			case err := <-exited:
+				require.NoError(t, err)
+				done = true
+			case <-time.After(wait):
+				require.NoError(t, cmd.Process.Kill())
+				<-exited
+				killed++
+			}
+			names, err := list(filepath.Join(run, checkpoints))
+			require.NoError(t, err)
+			if len(names) == 0 {
+				require.Zero(t, step, "a checkpoint disappeared")
+				continue
+			}
+			sum, pos := newestSum(t, run)
+			require.NotEmpty(t, sum)
+			require.GreaterOrEqual(t, pos.Step, step, "more than one interval was lost")
+			step = pos.Step
+		}
+		got, pos := newestSum(t, run)
+		require.Equal(t, want, got)
+		require.Equal(t, untimed(wantPos), untimed(pos))
+		ends++
+	}
+	t.Logf("%d kills, %d runs, all equal to the undisturbed one", killed, ends)
+}
+
+func TestResumeRefusesOtherSettingsAndData(t *testing.T) {
+	dir := folder(t, 40)
+	c := small(dir, "an")
+	c.BatchSize, c.MaxSteps, c.Run = 8, 2, filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), c, Events{})
+	var stopped *StoppedError
+	require.ErrorAs(t, err, &stopped)
+	_, err = Resume(context.Background(), c.Run, func(c *Config) { c.LR = 1 }, Events{})
+	require.ErrorContains(t, err, "lr was 0.001, is 1")
+	labels := filepath.Join(dir, "labels.csv")
+	b, err := os.ReadFile(labels)
+	require.NoError(t, err)
+	lines := strings.Split(string(b), "\n")
+	for i, l := range lines[1:] {
+		if strings.HasSuffix(l, ",0") {
+			lines[i+1] = strings.TrimSuffix(l, "0") + "1"
+		}
+	}
+	require.NoError(t, os.WriteFile(labels, []byte(strings.Join(lines, "\n")), 0o644))
+	_, err = Resume(context.Background(), c.Run, nil, Events{})
+	require.ErrorIs(t, err, ErrData)
+	require.ErrorContains(t, err, "changed since the checkpoint")
+}
+
+func TestStopSavesAndGoesOn(t *testing.T) {
+	c := small(folder(t, 40), "an")
+	c.Epochs, c.Run = 1000, filepath.Join(t.TempDir(), "run")
+	ctx, stop := context.WithCancelCause(context.Background())
+	_, err := Run(ctx, c, Events{Epoch: func(e EpochRecord) {
+		if e.Epoch == 2 {
+			stop(ErrStop)
+		}
+	}})
+	require.ErrorIs(t, err, ErrStop)
+	var stopped *StoppedError
+	require.ErrorAs(t, err, &stopped)
+	require.DirExists(t, stopped.Checkpoint)
+}
+
+func TestKeepBest(t *testing.T) {
+	c := small(folder(t, 60), "an")
+	c.Epochs, c.KeepLast, c.KeepBest, c.Run = 6, 1, 2, filepath.Join(t.TempDir(), "run")
+	res, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	names, err := list(filepath.Join(c.Run, checkpoints))
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(names), 3)
+	found := false
+	for _, n := range names {
+		m, err := readManifest(filepath.Join(c.Run, checkpoints, n))
+		require.NoError(t, err)
+		found = found || len(m.Position.Epochs) == res.Best.Epoch
+	}
+	require.True(t, found, "the best epoch's checkpoint is kept")
+}
+
+// TestPieces: gradients added up over parts of a batch are those of the batch, for losses that are means and for those that see the
+// whole batch. Batch normalisation is frozen, as parts have statistics of their own.
+func TestPieces(t *testing.T) {
+	dir := folder(t, 60)
+	for _, id := range []string{"an", "l2r", "epr", "ll-cp"} {
+		var losses [2][]float64
+		for i, micro := range []int{0, 5} {
+			c := small(dir, id)
+			c.BatchNorm, c.MicroBatch, c.Threads = BatchNormFrozen, micro, 1
+			if id == "ll-cp" || id == "ll-r" {
+				c.Params = map[string]float64{"delta_rel": 0.1}
+			}
+			res, err := Run(context.Background(), c, Events{})
+			require.NoError(t, err)
+			for _, e := range res.Epochs {
+				losses[i] = append(losses[i], e.Loss)
+			}
+		}
+		for i, x := range losses[0] {
+			require.InEpsilon(t, x, losses[1][i], 1e-5, "%s epoch %d", id, i+1)
+		}
+	}
+}
+
+// TestOutOfMemory: where a part does not fit, parts are halved, once said, and the run's numbers stay.
+func TestOutOfMemory(t *testing.T) {
+	dir := folder(t, 60)
+	c := small(dir, "an")
+	c.BatchNorm, c.Threads, c.BatchSize = BatchNormFrozen, 1, 16
+	want, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	faults.beforePart = func(images int) {
+		if images > 5 {
+			outOfMemory()
+		}
+	}
+	defer func() { faults.beforePart = nil }()
+	var notes []string
+	got, err := Run(context.Background(), c, Events{Note: func(s string) {
+		if strings.HasPrefix(s, "out of memory") {
+			notes = append(notes, s)
+		}
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"out of memory at step 1: from here on 8 images at a time, with the gradients of a batch added up",
+		"out of memory at step 1: from here on 4 images at a time, with the gradients of a batch added up",
+	}, notes)
+	for i, e := range want.Epochs {
+		require.InEpsilon(t, e.Loss, got.Epochs[i].Loss, 1e-5)
+	}
+	faults.beforePart = func(int) { outOfMemory() }
+	_, err = Run(context.Background(), c, Events{})
+	require.Error(t, err)
+}
+
+// TestNaN puts NaN into a weight: nan.json says where, and the last checkpoint is untouched.
+func TestNaN(t *testing.T) {
+	c := small(folder(t, 60), "an")
+	c.BatchSize, c.SaveEvery, c.Run = 8, "1", filepath.Join(t.TempDir(), "run")
+	faults.beforeStep = func(tr *trainer) {
+		if tr.p.Step == 3 {
+			tr.l.(*fineTune).model.(*backbone.SmallCNN).Head().Bias.Detach().Fill_(nan())
+		}
+	}
+	defer func() { faults.beforeStep = nil }()
+	_, err := Run(context.Background(), c, Events{})
+	require.ErrorIs(t, err, ErrNotFinite)
+	require.ErrorContains(t, err, "step 5")
+	b, err := os.ReadFile(filepath.Join(c.Run, "nan.json"))
+	require.NoError(t, err)
+	var r nanReport
+	require.NoError(t, json.Unmarshal(b, &r))
+	require.Equal(t, 5, r.Step)
+	require.Len(t, r.Samples, 4) // 36 rows are four batches of 8 and one of 4
+	require.NotEmpty(t, r.NotFinite)
+	require.NotEmpty(t, r.Gradients)
+	require.Equal(t, []float64{1e-3, 1e-3}, r.LR)
+	require.Equal(t, "step-000000004-0", r.LastGood)
+	_, pos := newestSum(t, c.Run)
+	require.Equal(t, 4, pos.Step)
+}
+
+func TestStopRules(t *testing.T) {
+	tr := &trainer{session: &session{c: Config{Epochs: 10, Patience: 2, MaxDrop: 3}}}
+	tr.p.Best = EpochRecord{ValMAP: 50}
+	require.Empty(t, tr.finished(EpochRecord{Epoch: 3, ValMAP: 47.5}, true))
+	require.Contains(t, tr.finished(EpochRecord{Epoch: 3, ValMAP: 46.9}, true), "below the best")
+	require.Empty(t, tr.finished(EpochRecord{Epoch: 3, ValMAP: 0}, false), "without validation nothing can be compared")
+	tr.p.Bad = 2
+	require.Contains(t, tr.finished(EpochRecord{Epoch: 3, ValMAP: 49}, true), "no better validation mAP in 2")
+	require.Equal(t, "all epochs", tr.finished(EpochRecord{Epoch: 10, ValMAP: 49}, true))
+
+	c := scenes(t, "em", 1200) // the best epoch of its reference run is the one before the first that is not better
+	c.Patience = 1
+	res, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	last := len(res.Epochs)
+	require.Less(t, last, 25)
+	require.Equal(t, last-1, res.Best.Epoch)
+}
+
+// TestSingleLabelValidation selects the epoch by the observed labels of the validation part.
+func TestSingleLabelValidation(t *testing.T) {
+	c := scenes(t, "an", 1200)
+	c.Epochs = 3
+	full, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	c.ValLabels = "single"
+	single, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	require.Equal(t, full.Epochs[2].TestMAP, single.Epochs[2].TestMAP)
+	require.Less(t, single.Epochs[2].ValMAP, full.Epochs[2].ValMAP)
+}

@@ -1,0 +1,137 @@
+package train
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+)
+
+// Plan is what a run would take.
+type Plan struct {
+	Epochs          int     `json:"epochs"`
+	Steps           int     `json:"steps"`
+	TrainImages     int     `json:"train_images"`
+	Measured        int     `json:"measured_steps"`
+	StepSeconds     float64 `json:"step_seconds"`
+	ScoreSeconds    float64 `json:"score_seconds"` // of 32 images
+	Seconds         float64 `json:"seconds"`       // of the whole run, with validation and test after each epoch
+	ResidentBytes   int64   `json:"resident_bytes"`
+	MemoryBytes     int64   `json:"memory_bytes"` // with the cache of decoded images
+	Checkpoints     int     `json:"checkpoints"`
+	CheckpointBytes int64   `json:"checkpoint_bytes"`
+	ModelBytes      int64   `json:"model_bytes"`
+	DiskBytes       int64   `json:"disk_bytes"`
+}
+
+// planSteps are taken to measure; the first warms up and does not count.
+const planSteps = 4
+
+// Estimate measures a run's first steps and the scoring of one batch, and says what the whole would take. It writes nothing.
+func Estimate(ctx context.Context, c Config, ev Events) (*Plan, error) {
+	c.Run = ""
+	c, err := c.prepare()
+	if err != nil {
+		return nil, err
+	}
+	if err := torch.Available(); err != nil {
+		return nil, err
+	}
+	p := &Plan{}
+	err = guard(func() error { return estimate(ctx, c, ev, p) })
+	return p, err
+}
+
+func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
+	ds, err := Open(c)
+	if err != nil {
+		return err
+	}
+	defer ds.Close()
+	s, err := newSession(c, ds, ev)
+	if err != nil {
+		return err
+	}
+	if err := s.checkLabels(); err != nil {
+		return err
+	}
+	t, err := newTrainer(ctx, s, &runDir{})
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	usable := t.l.usable()
+	p.Epochs, p.Steps, p.TrainImages = c.Epochs, t.total, len(usable)
+	if err := t.est.start(1); err != nil {
+		return err
+	}
+	t.l.setTraining(true)
+	order := t.random.Permutation(len(usable))
+	order = order[:min(len(order), planSteps*c.BatchSize)]
+	var begun time.Time
+	steps := 0
+	for v, err := range t.l.batches(ctx, order, nil, 0) {
+		if err != nil {
+			return err
+		}
+		if _, err := t.step(v); err != nil {
+			return err
+		}
+		if steps++; steps == 1 {
+			begun = time.Now()
+		}
+	}
+	if p.Measured = max(steps-1, 1); steps > 1 {
+		p.StepSeconds = time.Since(begun).Seconds() / float64(p.Measured)
+	}
+	t.l.setTraining(false)
+	rows := usable[:min(32, len(usable))]
+	begun = time.Now()
+	if _, err := t.l.scores(ctx, "plan", 0, rows); err != nil {
+		return err
+	}
+	p.ScoreSeconds = time.Since(begun).Seconds() * 32 / float64(len(rows))
+	scored := 0
+	for _, part := range []data.Split{data.Val, data.Test} {
+		if labelled(ds, part) {
+			scored += len(ds.Rows(part))
+		}
+	}
+	p.Seconds = float64(p.Steps)*p.StepSeconds + float64(c.Epochs*scored)/32*p.ScoreSeconds
+	sd, _, _ := t.tensors()
+	p.CheckpointBytes, p.ModelBytes = bytesIn(sd), bytesIn(t.l.state())
+	p.Checkpoints = c.KeepLast + c.KeepBest
+	p.DiskBytes = int64(p.Checkpoints+1)*p.CheckpointBytes + p.ModelBytes // one more while it is written
+	p.ResidentBytes = resident()
+	p.MemoryBytes = p.ResidentBytes
+	if c.Mode == FineTune {
+		side := int64(c.ImageSize)
+		p.MemoryBytes += min(int64(c.CacheMB)<<20, 3*side*side*int64(ds.N()))
+	}
+	return nil
+}
+
+func bytesIn(sd nn.StateDict) (n int64) {
+	for _, t := range sd {
+		n += int64(t.Numel() * t.DType().Size())
+	}
+	return n
+}
+
+// resident is the memory of the process, 0 where the system does not say.
+func resident() int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	if f := strings.Fields(string(b)); len(f) > 1 {
+		pages, _ := strconv.ParseInt(f[1], 10, 64)
+		return pages * int64(os.Getpagesize())
+	}
+	return 0
+}

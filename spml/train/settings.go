@@ -1,0 +1,235 @@
+package train
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Setting is a key of Config as files, flags and the environment name it.
+type Setting struct {
+	Key string
+	Doc string // one line for people
+}
+
+// Settings lists the keys in the order of Config.
+func Settings() []Setting {
+	t := reflect.TypeFor[Config]()
+	out := make([]Setting, 0, t.NumField())
+	for i := range t.NumField() {
+		key, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
+		out = append(out, Setting{key, settingDocs[key]})
+	}
+	return out
+}
+
+var settingDocs = map[string]string{
+	"data":            "data folder, or \"shapes\" for the built-in pictures",
+	"data_seed":       "seed of the observed labels (default: the seed)",
+	"method":          "loss, for instance an, bce, em, gr, ll-r; all: spml loss list",
+	"params":          "parameters of the loss, NAME=NUMBER",
+	"preset":          "data set whose published parameters the loss takes: voc, coco, nus, cub (default voc)",
+	"form":            "the loss as printed (paper) or as released (code), where they differ from the default",
+	"log_eps":         "epsilon inside logarithms, as in the released code (0: exact)",
+	"backbone":        "backbone (default mobilenet_v2; small_cnn for shapes)",
+	"weights":         "file with the backbone's weights, safetensors or .pth (torchvision or timm names)",
+	"features":        "with --frozen: .npy files with one feature row per image, joined by commas",
+	"strong_features": "the same of a strongly augmented view, for plc",
+	"pseudo_labels":   ".npy file with 1, 0 and -1 for each image and class, for vlpl and gpr",
+	"mode":            "fine-tune or frozen",
+	"batch_norm":      "auto, live or frozen statistics while fine-tuning (default auto)",
+	"image_size":      "side of the square that images are resized to (default 224; 64 for shapes)",
+	"flip":            "mirror training images at random (default when fine-tuning photos)",
+	"epochs":          "epochs (default by mode: 4 fine-tuning, 25 frozen, 10 shapes)",
+	"batch_size":      "images per step (default by mode)",
+	"lr":              "learning rate (default by mode)",
+	"head_lr":         "learning rate of the classifier (default 10 x lr when fine-tuning pretrained weights, else lr)",
+	"seed":            "seed of initialisation and order",
+	"latent_dim":      "length of a class's latent in mime and smile (default 256)",
+	"optimizer":       "adam, adamw, adamax or sgd (default adam)",
+	"weight_decay":    "weight decay",
+	"momentum":        "momentum of sgd",
+	"schedule":        "learning rate over the run: constant, cosine or onecycle (default constant)",
+	"warmup_epochs":   "epochs over which the learning rate rises at the start",
+	"freeze_epochs":   "first epochs that train the classifier alone",
+	"clip_norm":       "largest norm of the gradient (0: any)",
+	"ema":             "decay of a running average of the weights, which is then scored and saved (0: none)",
+	"micro_batch":     "images per forward pass, with the gradients of a batch added up (0: the batch)",
+	"precision":       "fp32 (default) or bf16",
+	"patience":        "stop after this many epochs in a row without a better validation mAP (0: never)",
+	"max_drop":        "stop where validation mAP falls more points below the best (0: never)",
+	"val_labels":      "labels that validation is scored against: full or single (the observed ones)",
+	"save_every":      "checkpoints beside those at the end of epochs: a time (10m) or steps (500); off: none",
+	"keep_last":       "newest checkpoints that are kept (default 2)",
+	"keep_best":       "checkpoints of the best epochs that are kept beside them",
+	"max_steps":       "stop, resumable, after this many steps (0: none)",
+	"run":             "run directory to write",
+	"threads":         "threads per operation (0: all cores)",
+	"cache_mb":        "memory for decoded images in MB (default 4096)",
+}
+
+// LoadConfig reads settings from YAML. A key that does not exist is an error with a guess.
+func LoadConfig(path string) (Config, error) {
+	m, err := LoadSettings(path)
+	if err != nil {
+		return Config{}, err
+	}
+	c, err := FromSettings(m)
+	if err != nil {
+		return Config{}, &ConfigError{fmt.Sprintf("%s: %v", path, err)}
+	}
+	return c, nil
+}
+
+// LoadSettings reads the settings that a YAML file gives, and only those.
+func LoadSettings(path string) (map[string]any, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var m map[string]any
+	if err := yaml.Unmarshal(b, &m); err != nil {
+		return nil, &ConfigError{fmt.Sprintf("%s: %v", path, err)}
+	}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if err := CheckKey(k); err != nil {
+			return nil, &ConfigError{fmt.Sprintf("%s: %v", path, err)}
+		}
+	}
+	return m, nil
+}
+
+// CheckKey refuses a key that no setting has, with a guess what was meant.
+func CheckKey(key string) error {
+	var keys []string
+	for _, s := range Settings() {
+		if s.Key == key {
+			return nil
+		}
+		keys = append(keys, s.Key)
+	}
+	guess := ""
+	if g := Nearest(key, keys); g != "" {
+		guess = fmt.Sprintf("; did you mean %q?", g)
+	}
+	return &ConfigError{fmt.Sprintf("there is no setting %q%s", key, guess)}
+}
+
+// Nearest is the name that a mistyped one most likely means, "" where none is near.
+func Nearest(name string, names []string) string {
+	best, least := "", len(name)/2+1
+	for _, n := range names {
+		if d := distance(name, n); d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, remove, replace or exchange with a neighbour.
+func distance(a, b string) int {
+	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
+	for j := range rows[1] {
+		rows[1][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		rows[2][0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			d := min(rows[1][j]+1, rows[2][j-1]+1, rows[1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[0][j-2]+1)
+			}
+			rows[2][j] = d
+		}
+		rows[0], rows[1], rows[2] = rows[1], rows[2], rows[0]
+	}
+	return rows[1][len(b)]
+}
+
+// FromSettings makes a configuration of keys and values.
+func FromSettings(m map[string]any) (Config, error) {
+	for k := range m {
+		if err := CheckKey(k); err != nil {
+			return Config{}, err
+		}
+	}
+	b, err := yaml.Marshal(m)
+	if err != nil {
+		return Config{}, &ConfigError{err.Error()}
+	}
+	var c Config
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&c); err != nil && len(m) > 0 {
+		return Config{}, &ConfigError{err.Error()}
+	}
+	return c, nil
+}
+
+// ParseSetting reads the text of a setting as flags and the environment give it.
+func ParseSetting(key, text string) (any, error) {
+	bad := func(want string) error { return &ConfigError{fmt.Sprintf("%s is %q, want %s", key, text, want)} }
+	if key == "params" {
+		p := map[string]any{}
+		for _, one := range strings.Split(text, ",") {
+			name, value, ok := strings.Cut(one, "=")
+			x, err := strconv.ParseFloat(value, 64)
+			if !ok || err != nil {
+				return nil, bad("NAME=NUMBER, for instance alpha=0.1")
+			}
+			p[strings.TrimSpace(name)] = x
+		}
+		return p, nil
+	}
+	t := reflect.TypeFor[Config]()
+	for i := range t.NumField() {
+		if k, _, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ","); k != key {
+			continue
+		}
+		f := t.Field(i).Type
+		if f.Kind() == reflect.Pointer {
+			f = f.Elem()
+		}
+		switch f.Kind() {
+		case reflect.Bool:
+			if x, err := strconv.ParseBool(text); err == nil {
+				return x, nil
+			}
+			return nil, bad("true or false")
+		case reflect.Int, reflect.Uint32:
+			if x, err := strconv.ParseInt(text, 10, 64); err == nil && (f.Kind() == reflect.Int || x >= 0 && x < 1<<32) {
+				return x, nil
+			}
+			return nil, bad("a whole number")
+		case reflect.Float64:
+			if x, err := strconv.ParseFloat(text, 64); err == nil {
+				return x, nil
+			}
+			return nil, bad("a number")
+		}
+		return text, nil
+	}
+	return nil, CheckKey(key)
+}
+
+// AsSettings are all settings of a configuration by key.
+func (c Config) AsSettings() map[string]any {
+	out := map[string]any{}
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
+		out[key] = show(v.Field(i).Interface())
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package train
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/optim"
+)
+
+func TestEverySettingHasADocumentation(t *testing.T) {
+	all := Settings()
+	require.Len(t, settingDocs, len(all))
+	for _, s := range all {
+		require.NotEmpty(t, s.Doc, s.Key)
+	}
+}
+
+func TestGuesses(t *testing.T) {
+	for key, want := range map[string]string{"epoch": "epochs", "bacth_size": "batch_size", "learning": "", "lr_head": "", "max-steps": "max_steps", "sede": "seed"} {
+		err := CheckKey(key)
+		require.ErrorContains(t, err, key)
+		if want != "" {
+			require.ErrorContains(t, err, "did you mean \""+want+"\"?")
+		}
+	}
+	require.Equal(t, 1, distance("ab", "ba"))
+	require.Equal(t, 3, distance("kitten", "sitting"))
+}
+
+func TestSettingsRoundTrip(t *testing.T) {
+	m := map[string]any{}
+	for key, text := range map[string]string{"data": "shapes", "lr": "1e-4", "seed": "7", "flip": "true", "params": "alpha=0.1,beta=2", "epochs": "3", "data_seed": "9"} {
+		v, err := ParseSetting(key, text)
+		require.NoError(t, err)
+		m[key] = v
+	}
+	c, err := FromSettings(m)
+	require.NoError(t, err)
+	require.True(t, *c.Flip)
+	require.Equal(t, uint32(9), *c.DataSeed)
+	require.Equal(t, 1e-4, c.LR)
+	require.Equal(t, map[string]float64{"alpha": 0.1, "beta": 2}, c.Params)
+	for _, x := range []struct{ key, text string }{{"lr", "much"}, {"epochs", "1.5"}, {"seed", "-1"}, {"flip", "perhaps"}, {"params", "a"}, {"lrr", "1"}} {
+		_, err := ParseSetting(x.key, x.text)
+		require.Error(t, err, x.key)
+	}
+}
+
+// TestRates compares the schedules with those of package optim, which are PyTorch's.
+func TestRates(t *testing.T) {
+	const total = 37
+	run := func(schedule string, make func(o optim.Optimizer) optim.Scheduler) {
+		p := torch.Zeros(torch.S(1), torch.Float32).SetRequiresGrad(true)
+		o := optim.NewAdam([]*torch.Tensor{p}, optim.LR(2))
+		s := make(o)
+		for step := range total {
+			g := o.Groups()[0]
+			f, beta := rate(schedule, step, total, 0)
+			require.InDelta(t, g.LR, 2*f, 1e-12, "%s step %d", schedule, step)
+			if beta > 0 {
+				require.InDelta(t, g.Betas[0], beta, 1e-12, "%s step %d", schedule, step)
+			}
+			o.Step()
+			if step < total-1 {
+				s.Step()
+			}
+		}
+	}
+	run("onecycle", func(o optim.Optimizer) optim.Scheduler {
+		return optim.NewOneCycleLR(o, optim.OneCycle{TotalSteps: total, MaxLR: []float64{2}})
+	})
+	run("cosine", func(o optim.Optimizer) optim.Scheduler { return optim.NewCosineAnnealingLR(o, total, 0) })
+	f, _ := rate("cosine", 0, 100, 10)
+	require.Equal(t, 0.1, f)
+	f, _ = rate("cosine", 55, 100, 10)
+	require.InDelta(t, 0.5*(1+math.Cos(math.Pi/2)), f, 1e-12)
+}
