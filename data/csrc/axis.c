@@ -1,4 +1,5 @@
-/* Pillow's precompute_coeffs and normalize_coeffs_8bpc (src/libImaging/Resample.c), in the same order of operations. */
+/* Pillow's precompute_coeffs and normalize_coeffs_8bpc (src/libImaging/Resample.c), in the same order of operations, and
+ * PyTorch's weights for uint8 and float32 tensors (aten/src/ATen/native/cpu/UpSampleKernel.cpp). */
 #include "axis.h"
 
 #include <math.h>
@@ -19,6 +20,20 @@ static double bicubic(double x) {
   return 0.0;
 }
 
+/* PyTorch writes the outer part of the kernel in another order. */
+static double bicubic_torch(double x) {
+  const double a = -0.5;
+  x = fabs(x);
+  if (x < 1.0) return ((a + 2.0) * x - (a + 3.0)) * x * x + 1;
+  if (x < 2.0) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return 0.0;
+}
+
+static int is_cubic(int32_t filter) { return filter & 1; }
+static int is_torchvision(int32_t filter) {
+  return filter == GOSPML_IMAGE_TORCHVISION_BILINEAR || filter == GOSPML_IMAGE_TORCHVISION_BICUBIC;
+}
+
 typedef struct kernel {
   double (*f)(double);
   double scale, filter_scale, support;
@@ -26,9 +41,9 @@ typedef struct kernel {
 } kernel;
 
 static kernel kernel_of(int32_t in, int32_t out, int32_t filter) {
-  kernel k = {filter == GOSPML_IMAGE_BICUBIC ? bicubic : bilinear, (double)in / out, 0, 0, in};
+  kernel k = {!is_cubic(filter) ? bilinear : is_torchvision(filter) ? bicubic_torch : bicubic, (double)in / out, 0, 0, in};
   k.filter_scale = k.scale < 1.0 ? 1.0 : k.scale;
-  k.support = (filter == GOSPML_IMAGE_BICUBIC ? 2.0 : 1.0) * k.filter_scale;
+  k.support = (is_cubic(filter) ? 2.0 : 1.0) * k.filter_scale;
   return k;
 }
 
@@ -61,21 +76,38 @@ static void kernel_weights(const kernel *k, int32_t i, int32_t lo, int32_t n, do
     for (int32_t j = 0; j < n; j++) w[j] /= sum;
 }
 
-static int32_t fixed_point(double w) {
-  return (int32_t)(w < 0 ? w * (1 << WEIGHT_BITS) - 0.5 : w * (1 << WEIGHT_BITS) + 0.5);
+static int32_t fixed_point(double w, int bits) {
+  return (int32_t)(w < 0 ? w * (1 << bits) - 0.5 : w * (1 << bits) + 0.5) * (1 << (WEIGHT_BITS - bits));
+}
+
+/* How many bits a weight keeps. PyTorch's uint8 tensors: as many as let the largest weight fit into 16 bits; the rest is
+ * zero here, so that the sums are those of its narrower numbers. */
+static int weight_bits(const kernel *k, int32_t out, int32_t filter, double *w) {
+  if (!is_torchvision(filter)) return WEIGHT_BITS;
+  double most = 0;
+  for (int32_t i = 0; i < out; i++) {
+    int32_t first, n = kernel_bounds(k, i, &first);
+    kernel_weights(k, i, first, n, w);
+    for (int32_t j = 0; j < n; j++)
+      if (w[j] > most) most = w[j];
+  }
+  int bits = 0;
+  while (bits < WEIGHT_BITS && (int)(0.5 + most * (1 << (bits + 1))) < 1 << 15) bits++;
+  return bits;
 }
 
 int32_t axis_coefficients(int32_t in, int32_t out, int32_t filter, int32_t *first, int32_t *taps, int32_t *weights) {
-  if (in < 1 || out < 1 || filter < GOSPML_IMAGE_BILINEAR || filter > GOSPML_IMAGE_BICUBIC) return 0;
+  if (in < 1 || out < 1 || filter < GOSPML_IMAGE_BILINEAR || filter > GOSPML_IMAGE_TORCHVISION_BICUBIC) return 0;
   kernel k = kernel_of(in, out, filter);
   int32_t stride = (int32_t)kernel_size(&k);
   if (!weights) return stride;
   double *w = malloc(sizeof(double) * stride);
   if (!w) return 0;
+  int bits = weight_bits(&k, out, filter, w);
   for (int32_t i = 0; i < out; i++) {
     taps[i] = kernel_bounds(&k, i, &first[i]);
     kernel_weights(&k, i, first[i], taps[i], w);
-    for (int32_t j = 0; j < stride; j++) weights[(int64_t)i * stride + j] = j < taps[i] ? fixed_point(w[j]) : 0;
+    for (int32_t j = 0; j < stride; j++) weights[(int64_t)i * stride + j] = j < taps[i] ? fixed_point(w[j], bits) : 0;
   }
   free(w);
   return stride;
@@ -106,11 +138,12 @@ int axis_prepare(axis *a, int32_t in, int32_t out, int32_t filter, int mirrored)
     free(w);
     return axis_free(a), -1;
   }
+  int bits = weight_bits(&k, out, filter, w);
   for (int32_t i = 0; i < out; i++) {
     int32_t *split = a->split + (int64_t)i * pairs * 2, n = a->taps[i];
     kernel_weights(&k, mirrored ? out - 1 - i : i, a->first[i], n, w);
     for (int32_t j = 0; j < n; j += 2) {
-      uint32_t q0 = (uint32_t)fixed_point(w[j]), q1 = j + 1 < n ? (uint32_t)fixed_point(w[j + 1]) : 0;
+      uint32_t q0 = (uint32_t)fixed_point(w[j], bits), q1 = j + 1 < n ? (uint32_t)fixed_point(w[j + 1], bits) : 0;
       split[j] = (int32_t)((q0 & 0x7fff) | (q1 & 0x7fff) << 16);
       split[j + 1] = (int32_t)(((uint32_t)((int32_t)q0 >> 15) & 0xffff) | (uint32_t)((int32_t)q1 >> 15) << 16);
     }

@@ -24,7 +24,17 @@ enum gospml_image_status {
   GOSPML_IMAGE_MEMORY = 5       /* out of memory */
 };
 
-enum gospml_image_filter { GOSPML_IMAGE_BILINEAR = 0, GOSPML_IMAGE_BICUBIC = 1 };
+/* Kernel and arithmetic. Pillow: 22-bit weights, 8 bits between the passes. Torchvision: the same with 16-bit weights,
+ * always horizontal first (its uint8 tensors). Float: float32 weights and sums, rounded half to even at the end (its
+ * tensors by way of float32). The lowest bit is the kernel. */
+enum gospml_image_filter {
+  GOSPML_IMAGE_BILINEAR = 0,
+  GOSPML_IMAGE_BICUBIC = 1,
+  GOSPML_IMAGE_TORCHVISION_BILINEAR = 2,
+  GOSPML_IMAGE_TORCHVISION_BICUBIC = 3,
+  GOSPML_IMAGE_FLOAT_BILINEAR = 4,
+  GOSPML_IMAGE_FLOAT_BICUBIC = 5
+};
 
 /* Kernels, slowest first. All give the same bytes. */
 enum gospml_image_cpu { GOSPML_IMAGE_CPU_SSE = 0, GOSPML_IMAGE_CPU_AVX2 = 1, GOSPML_IMAGE_CPU_AVX512 = 2 };

@@ -49,6 +49,23 @@ int32_t job_check(const gospml_image_job *, int32_t width, int32_t height, uint6
 /* Runs a checked job. */
 int32_t job_run(gospml_image_context *, const picture *, const gospml_image_job *, void *out, gospml_image_message *);
 
+/* Where finished rows go. */
+typedef struct sink {
+  int32_t width;
+  size_t plane;             /* pixels of the result */
+  normalize_row normalized; /* NULL: uint8 [h, w, 3] */
+  const normalizer *norm;
+  uint8_t *line; /* [width*3 + SLACK]: a row on its way to planes */
+  void *out;
+} sink;
+
+uint8_t *sink_target(const sink *, int32_t y);
+void sink_row(const sink *, int32_t y, const uint8_t *row);
+
+/* Runs a checked job in float32; the picture is already the source, window is never empty. */
+int32_t float_run(gospml_image_context *, const picture *, const gospml_image_job *, const gospml_image_rect *window,
+                  void *out, gospml_image_message *);
+
 /* Decodes into the context's picture buffer. */
 int32_t jpeg_to_context(gospml_image_context *, const uint8_t *bytes, uint64_t n, int64_t max_pixels, picture *,
                         gospml_image_message *);

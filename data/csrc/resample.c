@@ -20,7 +20,7 @@ int32_t job_check(const gospml_image_job *job, int32_t width, int32_t height, ui
   const int32_t limit = 1 << 20; /* keeps weight tables small; far above any use */
   if (job->width < 1 || job->height < 1 || job->width > limit || job->height > limit)
     return fail(m, GOSPML_IMAGE_ARGUMENT, "cannot resize to %dx%d", job->width, job->height);
-  if (job->filter < GOSPML_IMAGE_BILINEAR || job->filter > GOSPML_IMAGE_BICUBIC)
+  if (job->filter < GOSPML_IMAGE_BILINEAR || job->filter > GOSPML_IMAGE_FLOAT_BICUBIC)
     return fail(m, GOSPML_IMAGE_ARGUMENT, "filter %d is unknown", job->filter);
   gospml_image_rect s = rect_or(&job->source, width, height), w = rect_or(&job->window, job->width, job->height);
   if (!rect_inside(&s, width, height))
@@ -81,22 +81,12 @@ static void feed_rows(feed *f, int32_t from, int32_t to) {
 
 static size_t row_stride(int32_t width) { return ((size_t)width * 3 + SLACK + 63) & ~(size_t)63; }
 
-/* Where finished rows go. */
-typedef struct sink {
-  int32_t width;
-  size_t plane;             /* pixels of the result */
-  normalize_row normalized; /* NULL: uint8 [h, w, 3] */
-  const normalizer *norm;
-  uint8_t *line; /* [width*3 + SLACK]: a row on its way to planes */
-  void *out;
-} sink;
-
 /* Where row y may be written in place: no more than width*3 bytes. */
-static uint8_t *sink_target(const sink *s, int32_t y) {
+uint8_t *sink_target(const sink *s, int32_t y) {
   return s->normalized ? s->line : (uint8_t *)s->out + (size_t)s->width * 3 * (size_t)y;
 }
 
-static void sink_row(const sink *s, int32_t y, const uint8_t *row) {
+void sink_row(const sink *s, int32_t y, const uint8_t *row) {
   if (s->normalized) {
     float *first = (float *)s->out + (size_t)y * (size_t)s->width;
     float *planes[3] = {first, first + s->plane, first + 2 * s->plane};
@@ -110,7 +100,7 @@ static void sink_row(const sink *s, int32_t y, const uint8_t *row) {
  * shrinks by more than twice the pixels that the width shrinks by. Rounding between the passes makes it visible. */
 static int vertical_first(const picture *src, const gospml_image_job *job) {
   int64_t dy = (int64_t)src->height - job->height, dx = (int64_t)src->width - job->width;
-  return dy > 0 && dy > 2 * dx;
+  return job->filter <= GOSPML_IMAGE_BICUBIC && dy > 0 && dy > 2 * dx;
 }
 
 /* The rows that output row y of the vertical pass reads: pointers into rows, for whole pairs of taps. */
@@ -166,6 +156,7 @@ int32_t job_run(gospml_image_context *ctx, const picture *whole, const gospml_im
   picture src = {whole->pixels + whole->stride * (size_t)s.y0 + (size_t)s.x0 * 3, s.x1 - s.x0, s.y1 - s.y0, whole->stride,
                  whole->end};
   int32_t ow = w.x1 - w.x0, oh = w.y1 - w.y0;
+  if (job->filter >= GOSPML_IMAGE_FLOAT_BILINEAR) return float_run(ctx, &src, job, &w, out, m);
   /* A flip is the horizontal pass with mirrored weights, also where the width stays (then each weight is 1). */
   const axis *h = src.width != job->width || job->flip ? &ctx->horizontal : NULL;
   const axis *v = src.height != job->height ? &ctx->vertical : NULL;

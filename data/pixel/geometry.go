@@ -4,24 +4,47 @@ import (
 	"fmt"
 	"image"
 	"math"
+	"slices"
+	"strings"
 )
 
-// Filter is a resampling filter with Pillow's name and kernel. The zero value is Bilinear.
+// Filter is a resampling filter: a kernel and the arithmetic of the library that is followed byte for byte. The zero value is Bilinear.
 type Filter int
 
 const (
-	Bilinear Filter = iota // triangle of support 1
-	Bicubic                // Keys' kernel with a = -0.5, support 2
+	// Bilinear is Pillow's: a triangle of support 1, 22-bit weights, 8 bits between the passes. What the papers use.
+	Bilinear Filter = iota
+	// Bicubic is Pillow's: Keys' kernel with a = -0.5, support 2. What CLIP uses.
+	Bicubic
+	// TorchvisionBilinear is torchvision's resize of uint8 tensors with antialias (transforms.v2, the fast processors of Hugging Face): 16-bit weights.
+	// Up to one level from Pillow's in 10 to 20 % of the bytes.
+	TorchvisionBilinear
+	// TorchvisionBicubic is the same with the bicubic kernel.
+	TorchvisionBicubic
+	// TorchvisionFloatBilinear is torchvision's resize of tensors by way of float32 (transforms v1), rounded half to even at the end.
+	TorchvisionFloatBilinear
+	// TorchvisionFloatBicubic is the same with the bicubic kernel.
+	TorchvisionFloatBicubic
 )
 
+var filterNames = [...]string{"bilinear", "bicubic", "torchvision-bilinear", "torchvision-bicubic", "torchvision-float-bilinear", "torchvision-float-bicubic"}
+
 func (f Filter) String() string {
-	switch f {
-	case Bilinear:
-		return "bilinear"
-	case Bicubic:
-		return "bicubic"
+	if f.known() {
+		return filterNames[f]
 	}
 	return fmt.Sprintf("Filter(%d)", int(f))
+}
+
+func (f Filter) known() bool { return f >= 0 && int(f) < len(filterNames) }
+
+// ParseFilter returns the filter of a name: bilinear, bicubic, torchvision-bilinear, torchvision-bicubic, torchvision-float-bilinear or
+// torchvision-float-bicubic.
+func ParseFilter(name string) (Filter, error) {
+	if i := slices.Index(filterNames[:], name); i >= 0 {
+		return Filter(i), nil
+	}
+	return 0, fmt.Errorf("pixel: unknown filter %q: one of %s", name, strings.Join(filterNames[:], ", "))
 }
 
 // Geometry says how a picture becomes another: take Source of it as if it had been cropped first, resize that to W × H, keep
@@ -74,7 +97,7 @@ func (g Geometry) check() error {
 			return fmt.Errorf("pixel: %d is no size of a picture", v)
 		}
 	}
-	if g.Filter != Bilinear && g.Filter != Bicubic {
+	if !g.Filter.known() {
 		return fmt.Errorf("pixel: %v is unknown", g.Filter)
 	}
 	return nil
