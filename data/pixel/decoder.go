@@ -217,3 +217,17 @@ func CPU() (string, error) {
 	}
 	return l.cpu(), nil
 }
+
+// Coefficients returns, for one axis of in pixels that becomes out pixels, the first input of each output and its weights in 22-bit fixed point. Not for
+// the filters in floating point.
+func Coefficients(in, out int, f Filter) (first []int32, weights [][]int32, err error) {
+	if in < 1 || out < 1 || in > math.MaxInt32 || out > 1<<20 || f < 0 || f > TorchvisionBicubic {
+		return nil, nil, fmt.Errorf("pixel: there are no coefficients for %v from %d to %d", f, in, out)
+	}
+	l, err := load()
+	if err != nil {
+		return nil, nil, err
+	}
+	first, weights = l.coefficients(in, out, f)
+	return first, weights, nil
+}

@@ -16,6 +16,8 @@ func load() (*library, error) { return nil, errNoCgo }
 
 func (*library) cpu() string { return "" }
 
+func (*library) coefficients(int, int, Filter) ([]int32, [][]int32) { return nil, nil }
+
 type context struct{}
 
 func newContext() (*context, error) { return nil, errNoCgo }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"reflect"
 	"sort"
 	"strings"
 
@@ -30,7 +31,7 @@ type Kind interface {
 }
 
 // Kinds are all sorts of file, in the order they are tried.
-var Kinds = []Kind{lossCases{}, trajectory{}, modelNumbers, lacNumbers, pseudoLabels{}}
+var Kinds = []Kind{lossCases{}, trajectory{}, modelNumbers, lacNumbers, pseudoLabels{}, preprocessing}
 
 // Options choose how cases are computed.
 type Options struct {
@@ -264,6 +265,20 @@ func plain(v any) any {
 			l[i] = plain(e)
 		}
 		return l
+	}
+	switch r := reflect.ValueOf(v); r.Kind() {
+	case reflect.Slice, reflect.Array:
+		l := make([]any, r.Len())
+		for i := range l {
+			l[i] = plain(r.Index(i).Interface())
+		}
+		return l
+	case reflect.Int8, reflect.Int32, reflect.Int64:
+		return float64(r.Int())
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		return float64(r.Uint())
+	case reflect.Float32:
+		return plain(r.Float())
 	}
 	return v
 }

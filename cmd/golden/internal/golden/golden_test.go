@@ -192,6 +192,36 @@ func TestModels(t *testing.T) {
 	}
 }
 
+// The pixels, metrics and random numbers of the same file; photos come from the data root.
+func TestPixelsAndMetrics(t *testing.T) {
+	models := read(t, testroot.Testdata("pixel", "resize.json"))
+	for name, from := range map[string]string{"metrics": "metric/golden.json", "confidence": "metric/golden.json", "random": "random/golden.json"} {
+		models[name] = read(t, testroot.Testdata(strings.Split(from, "/")...))[name]
+	}
+	models["randaugment"] = read(t, testroot.Testdata("augment", "randaugment.json"))["randaugment"]
+	models["lac"] = map[string]any{"cutout_448": read(t, testroot.Testdata("augment", "randaugment.json"))["cutout_448"]}
+	r := check(t, write(t, models), torch.Float64)
+	require.True(t, r.OK(), "%v", append(r.Failures, r.Unknown...))
+	require.Equal(t, map[string]int{
+		"resize.coefficients": 5, "resize.small": 5, "resize.large": 6, "resize.geometry": 11, "resize.clip_preprocess": 1, "jpeg.files": 5, "randaugment": 44,
+		"lac.cutout_448": 4, "metrics.ap": 9, "metrics.matrix": 1, "metrics.pseudo_label_quality": 1, "metrics.wasserstein": 4, "confidence": 1, "random": 17,
+	}, r.Passed)
+	// A checksum that is off by one is seen.
+	crc := models["randaugment"].(map[string]any)["results"].(map[string]any)["equalize"].(map[string]any)
+	crc["crc32"] = crc["crc32"].(float64) + 1
+	r = check(t, write(t, map[string]any{"randaugment": models["randaugment"]}), torch.Float64)
+	require.Len(t, r.Failures, 1)
+	require.Contains(t, r.Failures[0], "randaugment/results/equalize: /crc32")
+}
+
+func TestPreprocess(t *testing.T) {
+	path := testroot.Shared(t, "spec", "golden_preprocess.json")
+	t.Setenv("GOSPML_TESTDATA", filepath.Dir(filepath.Dir(path)))
+	r := check(t, path, torch.Float64)
+	require.True(t, r.OK(), "%v", append(r.Failures, r.Unknown...))
+	require.Equal(t, 30, r.Passed["files"])
+}
+
 func TestSections(t *testing.T) {
 	top := read(t, testroot.Testdata("models", "golden_models.json"))
 	damp := top["damp"].(map[string]any)
