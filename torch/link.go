@@ -7,12 +7,13 @@ import (
 
 func init() {
 	link.Handle = func(op string, tensor any) uint64 { return tensor.(*Tensor).handle(op) }
-	link.Own = func(r *abi.Result, i int) any {
-		t := own(r.W[i], r.Scope, r.Slot+uint32(i))
-		if i == 0 {
-			pressure(r.Bytes)
+	link.OwnList = func(r *abi.Result) []any {
+		ts := ownList(r)
+		out := make([]any, len(ts))
+		for i, t := range ts {
+			out[i] = t
 		}
-		return t
+		return out
 	}
 	link.Error = func(op string, r *abi.Result) error {
 		if r.Kind == abi.OK {

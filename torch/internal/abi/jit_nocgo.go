@@ -1,0 +1,16 @@
+//go:build !cgo
+
+package abi
+
+// LoadJit says that libtorch cannot be called.
+func LoadJit() error { return errNoCgo }
+
+func JitLoad(path string, device int32) Result        { return refuse() }
+func JitFree(module uint64) Result                    { return refuse() }
+func JitMethods(module uint64) Result                 { return refuse() }
+func JitState(module uint64) Result                   { return refuse() }
+func JitTrain(module uint64, on bool) Result          { return refuse() }
+func JitTo(module uint64, device, dtype int32) Result { return refuse() }
+func JitRun(module uint64, method string, args []byte, tensors []uint64) Result {
+	return refuse()
+}
