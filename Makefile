@@ -10,7 +10,7 @@ PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospm
 PEER_PYTHON ?= $(PEERS)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help setup cuda build test demo bench bench-peers race fuzz lint vet format staticcheck clean
+.PHONY: help setup cuda gpu-check build test demo bench bench-peers race fuzz lint vet format staticcheck clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -21,6 +21,9 @@ setup: ## fetch libtorch (once per user) and build the native libraries
 cuda: ## compile the CUDA libraries for sm_80 and sm_90; needs no GPU
 	$(GO) run ./cmd/spml setup --cuda
 	$(GO) test -count 1 -tags cudalibs -run TestCUDALibraries -v ./third_party/native
+
+gpu-check: ## bundle libraries and tests for a machine with a GPU (build/gpu-check.tar.gz)
+	.ci/gpu-check
 
 build: ## bin/spml and the other commands
 	$(GO) build -o bin/ ./cmd/...

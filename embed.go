@@ -9,5 +9,5 @@ import "embed"
 
 // Sources holds CMakeLists.txt and every C, C++ and CUDA file that the native libraries are built from.
 //
-//go:embed CMakeLists.txt torch/csrc data/csrc spml/csrc cuda/kernels third_party/gloo
+//go:embed CMakeLists.txt torch/csrc data/csrc spml/csrc cuda/kernels cuda/csrc third_party/gloo third_party/cudalibs
 var Sources embed.FS

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/gospml/gospml/internal/unused"
 	"github.com/gospml/gospml/torch/internal/abi"
 )
 
@@ -203,4 +204,20 @@ func (t *Tensor) Version() int { return int(t.describe("_version").Version) }
 // Same says whether both handles show one libtorch tensor (PyTorch's `is`).
 func (t *Tensor) Same(other *Tensor) bool {
 	return t != nil && other != nil && t.handle("is") == other.handle("is")
+}
+
+func init() {
+	unused.Take = func() []uint64 {
+		queueMu.Lock()
+		defer queueMu.Unlock()
+		q := queue
+		queue = nil
+		queued.Add(-int64(len(q)))
+		if tracing {
+			for _, h := range q {
+				traceFreed(h, 0)
+			}
+		}
+		return q
+	}
 }

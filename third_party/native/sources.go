@@ -30,10 +30,14 @@ func Libraries() []string {
 
 // CUDALibraries are the file names that a build with a CUDA compiler gives beside [Libraries].
 func CUDALibraries() []string {
-	if hasSources("cuda/kernels") {
-		return []string{"libgospml-ops-cuda.so"}
+	var out []string
+	if hasSources("cuda/csrc") {
+		out = append(out, "libgospml-cuda.so")
 	}
-	return nil
+	if hasSources("cuda/kernels") {
+		out = append(out, "libgospml-ops-cuda.so")
+	}
+	return out
 }
 
 // hasSources reports whether CMake finds something to compile in an embedded folder.

@@ -135,6 +135,35 @@ func (t *Torch) headers() bool {
 	return err == nil
 }
 
+// PreloadGPU lists the libraries of the CUDA part to open after Preload's: NVIDIA's by absolute path, as the wheels lay them out, those that others
+// need first, then libtorch's.
+func (t *Torch) PreloadGPU() []string {
+	var out []string
+	for _, pattern := range []string{
+		"libnvJitLink.so.*", "libcublasLt.so.*", "libcublas.so.*", "libcusparse.so.*", "libcusparseLt.so.*", "libcusolver.so.*", "libcufft.so.*", "libcurand.so.*",
+		"libcufile.so.*", "libnvrtc.so.*", "libcudnn.so.*", "libnccl.so.*", "libnvshmem_host.so.*",
+	} {
+		found, _ := filepath.Glob(filepath.Join(t.Dir, "..", "nvidia", "*", "lib", pattern))
+		if len(found) > 0 {
+			out = append(out, found[0])
+		}
+	}
+	for _, name := range []string{"libc10_cuda.so", "libtorch_nvshmem.so", "libtorch_cuda.so"} {
+		if p := filepath.Join(t.Dir, "lib", name); exists(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// HasGPU reports whether the CUDA part of libtorch is there.
+func (t *Torch) HasGPU() bool { return t.hasGPU() }
+
 // hasGPU reports whether the CUDA part of libtorch is there.
 func (t *Torch) hasGPU() bool {
 	_, err := os.Stat(filepath.Join(t.Dir, "lib", "libtorch_cuda.so"))

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gospml/gospml/internal/nccl"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/internal/abi"
 	"github.com/gospml/gospml/torch/internal/link"
@@ -92,14 +93,14 @@ func NewGroup(s *Store, rank, size int, o Options) (*Group, error) {
 		}
 		g.h.Store(r.W[0])
 	case "nccl":
-		if attachNCCL == nil {
-			return nil, errors.New("dist: NCCL needs the CUDA library: import package cuda and run `make cuda`")
+		if nccl.Attach == nil {
+			return nil, errors.New("dist: NCCL needs the CUDA library: import package cuda of this module")
 		}
 		r := abi.EmptyGroup(s.h.Load(), rank, size)
 		if err := failed(what, &r); err != nil {
 			return nil, err
 		}
-		if err := attachNCCL(r.W[0], s.h.Load(), rank, size, o.Timeout); err != nil {
+		if err := nccl.Attach(r.W[0], s.h.Load(), rank, size, time.Duration(millis(o.Timeout))*time.Millisecond); err != nil {
 			abi.GroupFree(r.W[0])
 			return nil, &Error{What: what, Err: err}
 		}
@@ -112,9 +113,6 @@ func NewGroup(s *Store, rank, size int, o Options) (*Group, error) {
 
 // interfaceVariable names Gloo's network interface in PyTorch too.
 const interfaceVariable = "GLOO_SOCKET_IFNAME"
-
-// attachNCCL is set where the CUDA library is linked.
-var attachNCCL func(group, store uint64, rank, size int, timeout time.Duration) error
 
 // Rank is this process's number.
 func (g *Group) Rank() int { return g.rank }
