@@ -20,6 +20,7 @@ type Config struct {
 	Dropout       float64 // 0.1; None means none
 	Projection    int     // width of the label-wise embeddings z (128); None leaves the projection head out
 	DType         torch.DType
+	Generator     *torch.Generator // of the initial values; nil = libtorch's default
 }
 
 // None stands for "none" where zero means the default.
@@ -95,10 +96,9 @@ func New(c Config) (d *Decoder, err error) {
 		return nil, err
 	}
 	err = torch.Try(func() {
-		dt := nn.DType(c.DType)
-		d = &Decoder{Config: c, QueryEmbed: nn.NewEmbedding(c.Classes, c.Dim, dt), FC: newGroupLinear(c.Classes, c.Dim, c.DType)}
+		d = &Decoder{Config: c, QueryEmbed: nn.NewEmbedding(c.Classes, c.Dim, c.options()...), FC: newGroupLinear(c)}
 		if c.Dim != c.InFeatures {
-			d.InputProj = nn.NewConv2d(c.InFeatures, c.Dim, 1, dt)
+			d.InputProj = nn.NewConv2d(c.InFeatures, c.Dim, 1, c.options()...)
 		}
 		for range c.EncoderLayers {
 			d.Encoder.Encoder.Layers = append(d.Encoder.Encoder.Layers, newEncoderLayer(c))
@@ -106,17 +106,22 @@ func New(c Config) (d *Decoder, err error) {
 		for range c.DecoderLayers {
 			d.Encoder.Decoder.Layers = append(d.Encoder.Decoder.Layers, newDecoderLayer(c))
 		}
-		d.Encoder.Decoder.Norm = nn.NewLayerNorm([]int{c.Dim}, dt)
+		d.Encoder.Decoder.Norm = norm(c)
 		for _, p := range nn.Parameters(&d.Encoder) {
 			if p.Dim() > 1 {
-				nn.XavierUniform_(p, 1, nil)
+				nn.XavierUniform_(p, 1, c.Generator)
 			}
 		}
 		if c.Projection > 0 {
-			d.Proj = nn.Sequential{nn.NewLinear(c.Dim, c.Dim, dt), nn.ReLU{}, nn.NewLinear(c.Dim, c.Projection, dt)}
+			d.Proj = nn.Sequential{nn.NewLinear(c.Dim, c.Dim, c.options()...), nn.ReLU{}, nn.NewLinear(c.Dim, c.Projection, c.options()...)}
 		}
 	})
 	return d, err
+}
+
+// options are those of a layer with drawn values.
+func (c Config) options() []nn.Option {
+	return []nn.Option{nn.DType(c.DType), nn.Generator(c.Generator)}
 }
 
 // Want says what Forward gives beside the logits.
@@ -125,7 +130,7 @@ type Want struct {
 	Attention  bool // the maps of the last cross-attention
 }
 
-// Output is what a Decoder gives.
+// Output is what a Decoder gives. Where nothing is wanted beside the logits, attention is computed without its maps.
 type Output struct {
 	Logits    *torch.Tensor // [B, C]
 	Labelwise *torch.Tensor // f, the label-wise embeddings [B, C, Dim]
@@ -200,8 +205,7 @@ type feedForward struct {
 }
 
 func newFeedForward(c Config) feedForward {
-	dt := nn.DType(c.DType)
-	return feedForward{nn.NewLinear(c.Dim, c.FeedForward, dt), nn.NewDropout(c.Dropout), nn.NewLinear(c.FeedForward, c.Dim, dt), nn.NewDropout(c.Dropout)}
+	return feedForward{nn.NewLinear(c.Dim, c.FeedForward, c.options()...), nn.NewDropout(c.Dropout), nn.NewLinear(c.FeedForward, c.Dim, c.options()...), nn.NewDropout(c.Dropout)}
 }
 
 func (f feedForward) forward(x *torch.Tensor) *torch.Tensor {
@@ -217,7 +221,7 @@ func newDecoderLayer(c Config) *DecoderLayer {
 }
 
 func attention(c Config) *nn.MultiheadAttention {
-	return nn.NewMultiheadAttention(c.Dim, c.NumHeads, nn.DropoutP(c.Dropout), nn.BatchFirst(true), nn.DType(c.DType))
+	return nn.NewMultiheadAttention(c.Dim, c.NumHeads, append(c.options(), nn.DropoutP(c.Dropout), nn.BatchFirst(true))...)
 }
 
 func norm(c Config) *nn.LayerNorm { return nn.NewLayerNorm([]int{c.Dim}, nn.DType(c.DType)) }

@@ -14,14 +14,12 @@ type GroupLinear struct {
 }
 
 // newGroupLinear draws both from U(±1/√D).
-func newGroupLinear(classes, dim int, dtype torch.DType) *GroupLinear {
-	bound := 1 / math.Sqrt(float64(dim))
+func newGroupLinear(c Config) *GroupLinear {
+	bound := 1 / math.Sqrt(float64(c.Dim))
 	draw := func(shape ...int) *torch.Tensor {
-		t := torch.Empty(shape, dtype)
-		nn.Uniform_(t, -bound, bound, nil)
-		return t.SetRequiresGrad(true)
+		return nn.Uniform_(torch.Empty(shape, c.DType), -bound, bound, c.Generator).SetRequiresGrad(true)
 	}
-	return &GroupLinear{W: draw(1, classes, dim), B: draw(1, classes)}
+	return &GroupLinear{W: draw(1, c.Classes, c.Dim), B: draw(1, c.Classes)}
 }
 
 // Forward maps label-wise embeddings [B, C, D] to logits [B, C].

@@ -17,6 +17,7 @@ type MLConfig struct {
 	FeedForward int // 2048
 	Dropout     float64
 	DType       torch.DType
+	Generator   *torch.Generator // of the initial values; nil = libtorch's default
 }
 
 // MLDecoder is a small alternative to Decoder: G fixed random queries look a projected feature map up in one layer of cross-attention, and each query's
@@ -70,12 +71,11 @@ func NewML(c MLConfig) (d *MLDecoder, err error) {
 		return nil, fmt.Errorf("decoder: dropout %v is outside [0, 1)", c.Dropout)
 	}
 	err = torch.Try(func() {
-		dt := nn.DType(c.DType)
-		block := Config{Dim: c.Dim, NumHeads: c.NumHeads, FeedForward: c.FeedForward, Dropout: c.Dropout, DType: c.DType}
+		block := Config{Dim: c.Dim, NumHeads: c.NumHeads, FeedForward: c.FeedForward, Dropout: c.Dropout, DType: c.DType, Generator: c.Generator}
 		d = &MLDecoder{
 			Config:        c,
-			EmbedStandart: nn.NewLinear(c.InFeatures, c.Dim, dt),
-			QueryEmbed:    &fixedQueries{nn.Normal_(torch.Empty(torch.S(c.Groups, c.Dim), c.DType), 0, 1, nil)},
+			EmbedStandart: nn.NewLinear(c.InFeatures, c.Dim, block.options()...),
+			QueryEmbed:    &fixedQueries{nn.Normal_(torch.Empty(torch.S(c.Groups, c.Dim), c.DType), 0, 1, c.Generator)},
 			Layers: []*MLLayer{{
 				Norm1: norm(block), Dropout1: nn.NewDropout(c.Dropout), MultiheadAttn: attention(block), Norm2: norm(block),
 				Dropout2: nn.NewDropout(c.Dropout), feedForward: newFeedForward(block), Norm3: norm(block),
@@ -83,7 +83,7 @@ func NewML(c MLConfig) (d *MLDecoder, err error) {
 			DuplicatePooling:     torch.Empty(torch.S(c.Groups, c.Dim, (c.Classes+c.Groups-1)/c.Groups), c.DType),
 			DuplicatePoolingBias: torch.Zeros(torch.S(c.Classes), c.DType).SetRequiresGrad(true),
 		}
-		nn.XavierNormal_(d.DuplicatePooling, 1, nil)
+		nn.XavierNormal_(d.DuplicatePooling, 1, c.Generator)
 		d.DuplicatePooling.SetRequiresGrad(true)
 	})
 	return d, err

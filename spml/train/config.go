@@ -45,9 +45,17 @@ type Config struct {
 	// elsewhere.
 	PseudoLabels string `yaml:"pseudo_labels,omitempty"`
 	Mode         string `yaml:"mode"`
-	BatchNorm    string `yaml:"batch_norm"`
-	ImageSize    int    `yaml:"image_size"`
-	Flip         *bool  `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
+	// Head is what looks at the backbone's feature map: linear (the mean of it), decoder (LAC's label-wise decoder) or ml-decoder.
+	Head       string `yaml:"head"`
+	DecoderDim int    `yaml:"decoder_dim,omitempty"` // width of a decoder's tokens; 256 by default, 2048 in the paper
+	QueueSize  int    `yaml:"queue_size,omitempty"`  // of lac: pairs of embeddings that are remembered; 512 by default, -1 = none
+	// Stages 2 trains lac in two stages: plc first, whose best weights the second stage starts from. 2 is lac's default, 1 trains it end to end.
+	Stages int `yaml:"stages,omitempty"`
+	// Init is a run directory (or its model folder) whose weights the run starts from, as far as names and shapes fit.
+	Init      string `yaml:"init,omitempty"`
+	BatchNorm string `yaml:"batch_norm"`
+	ImageSize int    `yaml:"image_size"`
+	Flip      *bool  `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
 
 	Epochs    int     `yaml:"epochs"`
 	BatchSize int     `yaml:"batch_size"`
@@ -64,6 +72,8 @@ type Config struct {
 	FreezeEpochs int     `yaml:"freeze_epochs,omitempty"` // first epochs that train the head alone
 	ClipNorm     float64 `yaml:"clip_norm,omitempty"`     // largest norm of the gradient; 0 = any
 	EMA          float64 `yaml:"ema,omitempty"`           // decay of a running average of the weights, which is then scored and saved; 0 = none
+	EMABest      bool    `yaml:"ema_best,omitempty"`      // score the weights beside their average, and keep whichever is better
+	PctStart     float64 `yaml:"pct_start,omitempty"`     // share of the steps in which onecycle rises; 0.3 by default
 	MicroBatch   int     `yaml:"micro_batch,omitempty"`   // images per forward pass; 0 = the batch. The step stays that of the whole batch
 	Precision    string  `yaml:"precision"`               // fp32, bf16
 	Patience     int     `yaml:"patience,omitempty"`      // stop after this many epochs in a row without a better validation mAP; 0 = never
@@ -101,11 +111,8 @@ func (c Config) Resolve() (Config, error) {
 	if e.Needs&loss.PseudoLabels != 0 && c.PseudoLabels == "" {
 		return fail("%s needs pseudo-labels from an image-text model; give --pseudo-labels FILE.npy with 1, 0 and -1 for each image and class", e.ID)
 	}
-	if e.Needs&loss.StrongView != 0 && c.StrongFeatures == "" {
-		return fail("%s compares two views of an image; give --strong-features FILE.npy, the features of strongly augmented images", e.ID)
-	}
-	if e.Needs&loss.StrongView != 0 && c.Mode != Frozen {
-		return fail("%s trains on stored features of both views; add --frozen", e.ID)
+	if e.Needs&loss.StrongView != 0 && c.StrongFeatures == "" && c.Mode == Frozen {
+		return fail("%s compares two views of an image; with --frozen give --strong-features FILE.npy, the features of strongly augmented images", e.ID)
 	}
 	if e.ID == "smile-classifier" && c.Mode != Frozen {
 		return fail("%s enhances the labels on a graph of features; add --frozen", e.ID)
@@ -185,6 +192,9 @@ func (c Config) Resolve() (Config, error) {
 			return fail("%s is %v, want more than 0", n.name, n.v)
 		}
 	}
+	if err := c.resolveHead(e); err != nil {
+		return Config{}, err
+	}
 	if err := c.resolveTraining(e); err != nil {
 		return Config{}, err
 	}
@@ -211,7 +221,7 @@ func (e *ConfigError) Error() string { return e.Msg }
 
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {
-	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Run} {
+	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Init, &c.Run} {
 		if *p == "" || p == &c.Data && *p == ShapesName {
 			continue
 		}

@@ -73,6 +73,8 @@ func newEstimator(s *session, e *loss.Entry, v loss.Values, usable []int, featur
 			s.ev.note("score maps of pooled features have one position, so the spatial consistency is that of the scores (en-cl)")
 		}
 		return newExpected(observed, v, side)
+	case "queue":
+		return newQueue(s)
 	case "vlpl", "damp":
 		return newPseudo(s, usable)
 	case "smile":

@@ -32,6 +32,7 @@ type EpochRecord struct {
 	TestMAP float64 `json:"test_map"` // percent
 	Best    bool    `json:"best"`     // highest validation mAP so far
 	Seconds float64 `json:"seconds"`
+	Average bool    `json:"average,omitempty"` // the numbers are those of the running average of the weights
 }
 
 func (e *Events) note(text string) {

@@ -2,10 +2,10 @@ package train
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/gospml/gospml/data"
-	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -24,14 +24,23 @@ func newFineTune(s *session) (*fineTune, error) {
 		return nil, err
 	}
 	f := &fineTune{network: n, place: map[int]int{}}
-	n.setHead(drawHead(s.random, s.ds.C(), n.model.FeatureDim()))
+	if s.c.Head == HeadLinear {
+		n.setHead(drawHead(s.random, s.ds.C(), n.model.FeatureDim()))
+		nn.SetDropout(n.model, 0) // the papers' classifier is a linear layer on the pooled features
+	}
+	if s.c.Init != "" {
+		taken, err := startFrom(n.model, s.c.Init)
+		if err != nil {
+			return nil, errors.Join(err, n.close())
+		}
+		s.ev.note(taken)
+	}
 	if s.latent {
 		f.head = newLatentHead(s.ds.C(), n.model.FeatureDim(), s.c.LatentDim, s.betas, s.torch)
 	}
 	for i, r := range s.train {
 		f.place[r] = i
 	}
-	nn.SetDropout(n.model, 0) // the papers' classifier is a linear layer on the pooled features
 	switch s.c.BatchNorm {
 	case BatchNormFrozen:
 		nn.FreezeBatchNorm(n.model, true)
@@ -106,6 +115,8 @@ func (f *fineTune) forward(v *view, _ *torch.Tensor, b *loss.Batch) error {
 		return err
 	}
 	switch {
+	case f.entry.Needs&loss.StrongView != 0:
+		return f.twoViews(v, x, v.epoch, b)
 	case f.head != nil:
 		f.head.forward(f.model.Features(x), b)
 	case f.maps:
@@ -120,7 +131,7 @@ func (f *fineTune) forward(v *view, _ *torch.Tensor, b *loss.Batch) error {
 }
 
 func (f *fineTune) groups() (body, head []*torch.Tensor) {
-	body, head = backbone.Split(f.model)
+	body, head = split(f.model)
 	if f.head != nil {
 		head = nn.Parameters(f.head)
 	}

@@ -22,6 +22,7 @@ var estimatorParts = map[string]loss.Needs{
 	"smile":             loss.SoftLabels | loss.Latents | loss.BetaParameters,
 	"vlpl":              loss.PseudoLabels,
 	"damp":              loss.PseudoLabels,
+	"queue":             loss.Embeddings,
 }
 
 // encoderOnly is the second step of smile-classifier, which the trainer takes by itself.

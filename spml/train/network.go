@@ -37,6 +37,9 @@ func newNetwork(s *session) (*network, error) {
 			s.ev.note(fmt.Sprintf("%s: %v", s.c.Weights, loaded))
 		}
 	}
+	if err == nil {
+		n.model, err = newHeaded(n.model, s.c.headConfig(), s.ds.C(), s.torch)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +119,14 @@ func (n *network) setHead(weight, bias *torch.Tensor) {
 
 // ModelConfig is config.json of a saved model. Names follow timm's.
 type ModelConfig struct {
-	Architecture  string        `json:"architecture"`
-	NumClasses    int           `json:"num_classes"`
-	NumFeatures   int           `json:"num_features"`
-	LabelNames    []string      `json:"label_names"`
-	Threshold     float64       `json:"threshold"` // above it a label counts as present
-	Method        string        `json:"method"`
-	FeaturesOnly  bool          `json:"features_only,omitempty"` // a head without backbone
+	Architecture string   `json:"architecture"`
+	NumClasses   int      `json:"num_classes"`
+	NumFeatures  int      `json:"num_features"`
+	LabelNames   []string `json:"label_names"`
+	Threshold    float64  `json:"threshold"` // above it a label counts as present
+	Method       string   `json:"method"`
+	FeaturesOnly bool     `json:"features_only,omitempty"` // a head without backbone
+	headConfig
 	PretrainedCfg pretrainedCfg `json:"pretrained_cfg"`
 }
 
@@ -144,7 +148,7 @@ func threshold(method string) float64 {
 
 func modelConfigOf(c Config, ds *data.Dataset, dim int) ModelConfig {
 	return ModelConfig{
-		Architecture: c.Backbone, NumClasses: ds.C(), NumFeatures: dim, LabelNames: ds.Classes, Threshold: threshold(c.Method), Method: c.Method,
+		headConfig: c.headConfig(), Architecture: c.Backbone, NumClasses: ds.C(), NumFeatures: dim, LabelNames: ds.Classes, Threshold: threshold(c.Method), Method: c.Method,
 		PretrainedCfg: pretrainedCfg{[3]int{3, c.ImageSize, c.ImageSize}, "bilinear", "squash", pixel.ImageNetMean, pixel.ImageNetStd},
 	}
 }

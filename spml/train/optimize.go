@@ -50,7 +50,7 @@ func (t *trainer) setRates() {
 		return
 	}
 	warm := int(t.c.WarmupEpochs * float64(t.total) / float64(t.c.Epochs))
-	f, beta := rate(t.c.Schedule, t.p.Step, t.total, warm)
+	f, beta := rate(t.c.Schedule, t.p.Step, t.total, warm, t.c.PctStart)
 	for i, g := range t.opt.Groups() {
 		g.LR = t.rates[i] * f
 		if beta > 0 && t.c.Optimizer != "sgd" {
@@ -61,15 +61,15 @@ func (t *trainer) setRates() {
 
 // rate is the factor of the learning rate at a step counted from 0, and Adam's first beta, 0 where it stays as it is.
 //
-// cosine: ½(1 + cos(π·s/S)) after the warm-up. onecycle is torch's OneCycleLR (Smith and Topin 2018): from 1/25 up to 1 in 30 % of the
-// steps by a cosine, down to 1/250,000 in the rest, beta from 0.95 to 0.85 and back.
-func rate(schedule string, step, total, warm int) (factor, beta float64) {
+// cosine: ½(1 + cos(π·s/S)) after the warm-up. onecycle is torch's OneCycleLR (Smith and Topin 2018): from 1/25 up to 1 in the share
+// pct of the steps by a cosine, down to 1/250,000 in the rest, beta from 0.95 to 0.85 and back.
+func rate(schedule string, step, total, warm int, pct float64) (factor, beta float64) {
 	anneal := func(from, to, share float64) float64 { return to + (from-to)/2*(1+math.Cos(math.Pi*share)) }
 	switch {
 	case schedule == "onecycle":
-		up := 0.3*float64(total) - 1
+		up := pct*float64(total) - 1
 		down := float64(total-1) - up
-		if s := float64(step); s <= up {
+		if s := float64(step); up > 0 && s <= up {
 			return anneal(1.0/25, 1, s/up), anneal(0.95, 0.85, s/up)
 		} else {
 			share := min((s-up)/down, 1)

@@ -27,6 +27,9 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 	def(&c.Precision, "fp32")
 	def(&c.ValLabels, "full")
 	def(&c.KeepLast, 2)
+	if c.Schedule == "onecycle" {
+		def(&c.PctStart, 0.3)
+	}
 	if latent(e) {
 		def(&c.LatentDim, 256)
 	}
@@ -46,7 +49,7 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 		v, max float64
 	}{
 		{"weight_decay", c.WeightDecay, 0}, {"momentum", c.Momentum, 1}, {"warmup_epochs", c.WarmupEpochs, float64(c.Epochs)}, {"freeze_epochs", float64(c.FreezeEpochs), float64(c.Epochs - 1)},
-		{"clip_norm", c.ClipNorm, 0}, {"ema", c.EMA, 0.9999999}, {"micro_batch", float64(c.MicroBatch), 0}, {"patience", float64(c.Patience), 0}, {"max_drop", c.MaxDrop, 0},
+		{"clip_norm", c.ClipNorm, 0}, {"ema", c.EMA, 0.9999999}, {"pct_start", c.PctStart, 1}, {"micro_batch", float64(c.MicroBatch), 0}, {"patience", float64(c.Patience), 0}, {"max_drop", c.MaxDrop, 0},
 		{"keep_last", float64(c.KeepLast), 0}, {"keep_best", float64(c.KeepBest), 0}, {"max_steps", float64(c.MaxSteps), 0}, {"latent_dim", float64(c.LatentDim), 4096},
 	} {
 		if !(x.v >= 0) || x.max > 0 && x.v > x.max {

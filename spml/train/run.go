@@ -96,8 +96,10 @@ func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, er
 	}
 	var res *Result
 	err := guard(func() error {
-		var err error
-		res, err = run(ctx, c, ev, resume)
+		c, err := twoStages(ctx, c, ev)
+		if err == nil {
+			res, err = run(ctx, c, ev, resume)
+		}
 		return err
 	})
 	return res, err

@@ -58,7 +58,7 @@ func TestRates(t *testing.T) {
 		s := make(o)
 		for step := range total {
 			g := o.Groups()[0]
-			f, beta := rate(schedule, step, total, 0)
+			f, beta := rate(schedule, step, total, 0, 0.3)
 			require.InDelta(t, g.LR, 2*f, 1e-12, "%s step %d", schedule, step)
 			if beta > 0 {
 				require.InDelta(t, g.Betas[0], beta, 1e-12, "%s step %d", schedule, step)
@@ -73,8 +73,8 @@ func TestRates(t *testing.T) {
 		return optim.NewOneCycleLR(o, optim.OneCycle{TotalSteps: total, MaxLR: []float64{2}})
 	})
 	run("cosine", func(o optim.Optimizer) optim.Scheduler { return optim.NewCosineAnnealingLR(o, total, 0) })
-	f, _ := rate("cosine", 0, 100, 10)
+	f, _ := rate("cosine", 0, 100, 10, 0.3)
 	require.Equal(t, 0.1, f)
-	f, _ = rate("cosine", 55, 100, 10)
+	f, _ = rate("cosine", 55, 100, 10, 0.3)
 	require.InDelta(t, 0.5*(1+math.Cos(math.Pi/2)), f, 1e-12)
 }

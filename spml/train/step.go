@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/optim"
@@ -14,6 +15,9 @@ import (
 // same.
 func (t *trainer) step(v *view) (float64, error) {
 	for {
+		if t.c.Head != HeadLinear { // dropout draws from libtorch's generator: by step, so that a resumed run draws the same
+			torch.ManualSeed(int64(random.Mix(uint64(t.c.Seed), uint64(t.p.Step)) >> 1))
+		}
 		var x float64
 		var bad error
 		err := torch.Try(func() { torch.Scope(func(*torch.Arena) { x, bad = t.attempt(v) }) })
@@ -24,7 +28,7 @@ func (t *trainer) step(v *view) (float64, error) {
 		if t.p.Micro > 0 {
 			n = min(n, t.p.Micro)
 		}
-		if !errors.Is(err, torch.ErrOutOfMemory) || n < 2 || t.latent || t.c.Mode == Frozen {
+		if !errors.Is(err, torch.ErrOutOfMemory) || n < 2 || t.latent || t.c.Mode == Frozen || t.entry.Needs&loss.StrongView != 0 {
 			return 0, err
 		}
 		t.p.Micro = (n + 1) / 2

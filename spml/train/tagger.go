@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sort"
 
@@ -37,33 +36,15 @@ type TaggerOptions struct {
 
 // Load reads the model of a run directory (or a model folder itself).
 func Load(dir string, opt TaggerOptions) (*Tagger, error) {
-	if exists(filepath.Join(dir, "run.yaml")) || exists(filepath.Join(dir, "model")) {
-		dir = filepath.Join(dir, "model")
-	}
-	mc, err := readModelConfig(dir)
-	if err != nil {
-		return nil, err
-	}
-	if mc.FeaturesOnly {
-		return nil, fmt.Errorf("%w: %s was trained on stored features without a backbone, so it cannot read photos; train with --weights FILE", ErrData, dir)
-	}
 	if err := torch.Available(); err != nil {
 		return nil, err
 	}
-	t := &Tagger{Config: mc}
-	var bad error
-	if err := torch.Try(func() {
-		if t.model, _, bad = backbone.NewFromFile(mc.Architecture, filepath.Join(dir, modelWeights), mc.NumClasses); bad != nil {
-			return
-		}
-		nn.SetTraining(t.model, false)
-		nn.RequiresGrad(t.model, false)
-	}); err != nil {
+	m, mc, err := openModel(modelDir(dir))
+	if err != nil {
 		return nil, err
 	}
-	if bad != nil {
-		return nil, fmt.Errorf("%s: %w", dir, bad)
-	}
+	nn.RequiresGrad(m, false)
+	t := &Tagger{Config: mc, model: m}
 	if opt.Workers < 1 {
 		opt.Workers = runtime.NumCPU()
 	}

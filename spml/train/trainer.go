@@ -91,11 +91,14 @@ type view struct {
 	images *data.Batch // nil on features
 	from   int         // the part's first image in images
 	flip   []bool      // of images; nil = none is mirrored
+	epoch  int
+
+	weak, strong *torch.Tensor // label-wise embeddings of both views [B, C, D], which forward leaves for the estimator
 }
 
 // part is the view of the images from … to-1.
 func (v *view) part(from, to int) *view {
-	return &view{places: v.places[from:to], images: v.images, from: v.from + from, flip: v.flip}
+	return &view{places: v.places[from:to], images: v.images, from: v.from + from, flip: v.flip, epoch: v.epoch}
 }
 
 // crops are what the network sees of each image: all of it, mirrored or not.
@@ -301,6 +304,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 			return errBudget
 		}
 		t.setRates()
+		v.epoch = n
 		x, err := t.step(v)
 		if err != nil {
 			return err
@@ -341,14 +345,30 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (test *
 	} else if !labelled(t.ds, data.Val) {
 		against = nil
 	}
+	hasVal = against != nil && len(val) > 0
+	raw := math.Inf(-1) // validation mAP of the weights themselves
 	if t.ema != nil {
+		if t.c.EMABest && hasVal {
+			if _, raw, err = t.mAP(ctx, "validate", n, val, against); err != nil {
+				return nil, false, err
+			}
+		}
 		t.ema.swap()
-		defer t.ema.swap()
+		defer func() {
+			if rec.Average {
+				t.ema.swap()
+			}
+		}()
+		rec.Average = true
 	}
-	if hasVal = against != nil && len(val) > 0; hasVal {
+	if hasVal {
 		if _, rec.ValMAP, err = t.mAP(ctx, "validate", n, val, against); err != nil {
 			return nil, false, err
 		}
+	}
+	if raw > rec.ValMAP {
+		rec.ValMAP, rec.Average = raw, false
+		t.ema.swap()
 	}
 	if labelled(t.ds, data.Test) && len(rows) > 0 {
 		if test, rec.TestMAP, err = t.mAP(ctx, "test", n, rows, t.ds.Labels); err != nil {
@@ -419,7 +439,7 @@ func (t *trainer) keepBest(rec EpochRecord, test *Scores) error {
 	if t.dir.path == "" {
 		return nil
 	}
-	if t.ema != nil {
+	if rec.Average {
 		t.ema.swap()
 		defer t.ema.swap()
 	}

@@ -1,0 +1,170 @@
+package train
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+)
+
+func withDecoder(dir, method string) Config {
+	c := small(dir, method)
+	c.Head, c.DecoderDim, c.Epochs, c.BatchSize, c.Threads = HeadDecoder, 16, 2, 12, 1
+	return c
+}
+
+// TestTwoStages trains LAC's recipe: the second stage starts from the first one's weights, has a fresh projection head, and the run can be used.
+func TestTwoStages(t *testing.T) {
+	c := withDecoder(folder(t, 60), "lac")
+	c.Run, c.EMA, c.EMABest, c.Schedule, c.Optimizer, c.WeightDecay = filepath.Join(t.TempDir(), "run"), 0.9, true, "onecycle", "adamw", 0.01
+	var notes []string
+	res, err := Run(context.Background(), c, Events{Note: func(s string) { notes = append(notes, s) }})
+	require.NoError(t, err)
+	require.Len(t, res.Epochs, 2)
+	said := strings.Join(notes, "\n")
+	require.Contains(t, said, "stage 1 of 2: plc")
+	require.Contains(t, said, "tensors taken, 4 fresh, 0 not used", "the projection head is new: two layers, weight and bias")
+	first, err := ReadRun(filepath.Join(c.Run, stageOneDir))
+	require.NoError(t, err)
+	require.Equal(t, "plc", first.Method)
+	require.Empty(t, first.Params, "δ of the first stage is its own default")
+
+	tagger, err := Load(c.Run, TaggerOptions{Workers: 1})
+	require.NoError(t, err)
+	labels, err := tagger.TagFile(context.Background(), filepath.Join(c.Data, "images", "000.png"))
+	require.NoError(t, err)
+	require.Len(t, labels, len(tagger.Config.LabelNames))
+	require.NoError(t, tagger.Close())
+	ev, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
+	require.NoError(t, err)
+	require.InDelta(t, res.Best.TestMAP, ev.MAP, 1e-6)
+
+	// What is there is not trained again.
+	require.NoError(t, os.Remove(filepath.Join(c.Run, "run.yaml")))
+	require.NoError(t, os.RemoveAll(filepath.Join(c.Run, checkpoints)))
+	notes = nil
+	again, err := Run(context.Background(), c, Events{Note: func(s string) { notes = append(notes, s) }})
+	require.NoError(t, err)
+	require.NotContains(t, strings.Join(notes, "\n"), "stage 1 of 2")
+	require.Equal(t, res.Epochs[1].Loss, again.Epochs[1].Loss)
+}
+
+// TestResumeLAC stops in the middle of an epoch: queue, average, dropout and both views go on to the bit.
+func TestResumeLAC(t *testing.T) {
+	c := withDecoder(folder(t, 60), "lac")
+	c.Stages, c.QueueSize, c.EMA = 1, 20, 0.9
+	c.Run = filepath.Join(t.TempDir(), "whole")
+	_, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	sum := func(run string) string {
+		names, err := list(filepath.Join(run, checkpoints))
+		require.NoError(t, err)
+		m, sd, err := load(filepath.Join(run, checkpoints, names[0]))
+		require.NoError(t, err)
+		require.NotNil(t, sd["estimator.features"])
+		require.Positive(t, sd["estimator.labels"].CountNonzero().ItemInt())
+		sd.Free()
+		return m.Files[0].SHA256
+	}
+	want := sum(c.Run)
+	c.Run, c.MaxSteps = filepath.Join(t.TempDir(), "cut"), 4
+	_, err = Run(context.Background(), c, Events{})
+	var stopped *StoppedError
+	require.ErrorAs(t, err, &stopped)
+	_, err = Resume(context.Background(), c.Run, nil, Events{})
+	require.NoError(t, err)
+	require.Equal(t, want, sum(c.Run))
+}
+
+// TestHeads trains other methods with LAC's decoder and with ML-Decoder.
+func TestHeads(t *testing.T) {
+	dir := folder(t, 60)
+	for _, head := range []string{HeadDecoder, HeadMLDecoder} {
+		for _, method := range []string{"an", "em", "role", "plc"} {
+			t.Run(head+"/"+method, func(t *testing.T) {
+				c := withDecoder(dir, method)
+				c.Head, c.Epochs, c.Run = head, 1, filepath.Join(t.TempDir(), "run")
+				if head == HeadMLDecoder {
+					c.DecoderDim = 32
+				}
+				res, err := Run(context.Background(), c, Events{})
+				require.NoError(t, err)
+				ev, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
+				require.NoError(t, err)
+				require.InDelta(t, res.Best.TestMAP, ev.MAP, 1e-6)
+			})
+		}
+	}
+}
+
+func TestLACWithoutQueue(t *testing.T) {
+	c := withDecoder(folder(t, 40), "lac")
+	c.Stages, c.QueueSize, c.Epochs = 1, -1, 1
+	_, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+}
+
+func TestHeadErrors(t *testing.T) {
+	for _, x := range []struct {
+		change func(*Config)
+		says   string
+	}{
+		{func(c *Config) { c.Head = "tree" }, "no head is called"},
+		{func(c *Config) { c.Method, c.Head = "lac", HeadLinear }, "--head decoder"},
+		{func(c *Config) { c.Method, c.Head = "mime", HeadDecoder }, "a head of its own"},
+		{func(c *Config) { c.Stages = 2 }, "belong to lac"},
+		{func(c *Config) { c.Method, c.Stages = "lac", 3 }, "want 1 or 2"},
+		{func(c *Config) { c.EMABest = true }, "set ema too"},
+		{func(c *Config) { c.Method, c.MicroBatch = "plc", 4 }, "leave micro_batch out"},
+		{func(c *Config) { c.Head, c.Mode, c.Features = HeadDecoder, Frozen, "x.npy" }, "leave --frozen out"},
+	} {
+		c := small("somewhere", "an")
+		x.change(&c)
+		_, err := c.Resolve()
+		require.ErrorContains(t, err, x.says)
+	}
+	c := withDecoder(folder(t, 20), "lac")
+	_, err := Run(context.Background(), c, Events{})
+	require.ErrorContains(t, err, "give --run")
+}
+
+// The frozen embeddings of a strong view depend on seed, epoch and row alone.
+func TestStrongViewIsDrawnByRow(t *testing.T) {
+	c, err := withDecoder(folder(t, 20), "plc").prepare()
+	require.NoError(t, err)
+	ds, err := Open(c)
+	require.NoError(t, err)
+	defer ds.Close()
+	s, err := newSession(c, ds, Events{})
+	require.NoError(t, err)
+	f, err := newFineTune(s)
+	require.NoError(t, err)
+	defer f.close()
+	views := func(order []int, epoch int) map[int][]float32 {
+		m := map[int][]float32{}
+		for v, err := range f.batches(context.Background(), order, nil, 0) {
+			require.NoError(t, err)
+			torch.Scope(func(*torch.Arena) {
+				x, err := f.strong(v, epoch)
+				require.NoError(t, err)
+				for i, p := range v.places {
+					m[p] = torch.ToSlice[float32](x.Select(0, i).Contiguous().Flatten(0, -1))
+				}
+			})
+		}
+		return m
+	}
+	a, b := views([]int{0, 1, 2, 3}, 1), views([]int{3, 1, 0}, 1)
+	for p := range b {
+		require.Equal(t, a[p], b[p])
+	}
+	require.NotEqual(t, a, views([]int{0, 1, 2, 3}, 2))
+	require.NotContains(t, nn.StateDictOf(f.model), "body.fc.weight")
+}

@@ -1,0 +1,65 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gospml/gospml/spml/loss"
+)
+
+// projectionDim is the width of LAC's label-wise embeddings.
+const projectionDim = 128
+
+// stageOneDir holds the run of the first stage, inside the run directory.
+const stageOneDir = "stage1"
+
+// stageOne is the first of two stages: pseudo-labelling consistency, whose best weights the second starts from. Its δ is its own, everything else the
+// run's.
+//
+// Source: Xie et al. 2022 (LAC), section 4.1; the released code.
+func (c Config) stageOne() (Config, error) {
+	e, err := loss.Lookup("plc")
+	if err != nil {
+		return c, err
+	}
+	c.Method, c.Stages, c.QueueSize = e.ID, 0, 0
+	if c.Run != "" {
+		c.Run = filepath.Join(c.Run, stageOneDir)
+	}
+	params := map[string]float64{}
+	for _, p := range e.Params {
+		if v, set := c.Params[p.Name]; set && p.Name != "delta" {
+			params[p.Name] = v
+		}
+	}
+	c.Params = params
+	return c.Resolve()
+}
+
+// twoStages trains the first stage where it is not done and gives the settings of the second.
+func twoStages(ctx context.Context, c Config, ev Events) (Config, error) {
+	if c.Stages < 2 || c.Init != "" {
+		return c, nil
+	}
+	if c.Run == "" {
+		return c, &ConfigError{"two stages need a place for the first one's weights: give --run DIR, or train in one with --stages 1"}
+	}
+	first, err := c.stageOne()
+	if err != nil {
+		return c, err
+	}
+	if !exists(filepath.Join(first.Run, "result.json")) {
+		ev.note(fmt.Sprintf("stage 1 of 2: %s, in %s", first.Method, first.Run))
+		if _, err := run(ctx, first, ev, HasRun(first.Run)); err != nil {
+			return c, fmt.Errorf("stage 1: %w", err)
+		}
+	}
+	if !exists(filepath.Join(first.Run, "model", modelWeights)) {
+		return c, errors.New("stage 1 left no model; remove " + first.Run + " and start again")
+	}
+	c.Init = first.Run
+	ev.note("stage 2 of 2: " + c.Method + ", from the best weights of stage 1")
+	return c, nil
+}

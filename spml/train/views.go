@@ -1,0 +1,109 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/gospml/gospml/data/augment"
+	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/decoder"
+	"github.com/gospml/gospml/spml/label"
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/torch"
+)
+
+// strongView numbers the draws of the strong view; the weak view's only draw is the recipe's flip.
+const strongView = 1
+
+// strong turns the images of a view into their strongly augmented, normalised tensor, in the order of LAC's code: flip, Cutout, RandAugment, colour
+// jitter, grey. Its flips are drawn apart from the weak view's. Draws depend on (seed, epoch, row), nothing else.
+func (f *fineTune) strong(v *view, epoch int) (*torch.Tensor, error) {
+	per := 3 * f.size * f.size
+	n := len(v.places)
+	x := make([]float32, n*per)
+	p := augment.LACStrong(f.size)
+	for i := range n {
+		at := v.from + i
+		img := &pixel.RGB{W: f.size, H: f.size, Pix: append([]byte(nil), v.images.Images[at*per:(at+1)*per]...)}
+		img, err := p.Apply(img, augment.Draw(uint64(f.c.Seed), epoch, v.images.Rows[at], strongView))
+		if err == nil {
+			err = pixel.Normalize(x[i*per:(i+1)*per], img.Pix, f.size, f.size, pixel.ImageNetMean, pixel.ImageNetStd, false)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the strong view of %s: %w", f.ds.Images[v.images.Rows[at]], err)
+		}
+	}
+	return torch.FromSlice(x, n, 3, f.size, f.size).ContiguousFormat(torch.ChannelsLast), nil
+}
+
+// twoViews runs weak and strong images [B, 3, S, S] through the model at once and fills both logits, and the embeddings where the loss contrasts them.
+func (f *fineTune) twoViews(v *view, weak *torch.Tensor, epoch int, b *loss.Batch) error {
+	strong, err := f.strong(v, epoch)
+	if err != nil {
+		return err
+	}
+	n := len(v.places)
+	both := torch.Cat([]*torch.Tensor{weak, strong}, 0)
+	half := func(t *torch.Tensor, i int) *torch.Tensor { return t.Narrow(0, i*n, n) }
+	var z *torch.Tensor
+	h, headed := f.model.(*headed)
+	if headed && h.Decoder != nil {
+		out := h.Decoder.Forward(h.Body.FeatureMap(both), decoder.Want{Embeddings: f.entry.Needs&loss.Embeddings != 0})
+		z = out.Logits
+		if out.Z != nil {
+			v.weak, v.strong = half(out.Z, 0), half(out.Z, 1)
+		}
+	} else {
+		z = f.model.Forward(both)
+	}
+	b.Logits, b.Strong = half(z, 0), half(z, 1)
+	return nil
+}
+
+// queue is LAC's memory of embeddings.
+type queue struct {
+	none
+	queue *label.Queue // nil: contrast within the batch only
+	delta float64
+}
+
+func newQueue(s *session) (*queue, error) {
+	q := &queue{delta: s.values["delta"]}
+	if s.c.QueueSize < 0 {
+		return q, nil
+	}
+	var err error
+	q.queue, err = label.NewQueue(s.c.QueueSize, projectionDim, torch.Float32, false)
+	return q, err
+}
+
+func (q *queue) fill(b *loss.Batch, v *view, _ *torch.Tensor) error {
+	if v.weak == nil {
+		return fmt.Errorf("train: the model gives no embeddings")
+	}
+	seen := b.Observed.ToDType(torch.Float32)
+	hard := b.Logits.Detach().Sigmoid().Add(seen).GeScalar(q.delta)
+	x, ids, err := label.ValidPairs(hard, seen, v.weak, v.strong, false)
+	if err != nil {
+		return err
+	}
+	if q.queue == nil {
+		b.Contrast = &loss.Contrast{Features: x, Labels: ids}
+		return nil
+	}
+	b.Contrast, err = q.queue.Push(x, ids)
+	return err
+}
+
+func (q *queue) State() label.State {
+	if q.queue == nil {
+		return label.State{}
+	}
+	return q.queue.State()
+}
+
+func (q *queue) LoadState(s label.State) error {
+	if q.queue == nil {
+		return nil
+	}
+	return q.queue.LoadState(s)
+}
