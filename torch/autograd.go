@@ -70,6 +70,7 @@ func Backward(roots []*Tensor, opts ...BackwardOption) {
 		drain()
 	}
 	r := abi.Backward(required("backward", roots), handles("backward", o.gradient), required("backward", o.inputs), o.retain, o.create)
+	sweepFunctions()
 	check("backward", &r, roots...)
 	runtime.KeepAlive(roots)
 	runtime.KeepAlive(o.gradient)

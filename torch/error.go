@@ -123,6 +123,10 @@ func words(msg string) string {
 	if head, _, cut := strings.Cut(msg, ". This could be because the operator doesn't exist"); cut {
 		return head + ": the loaded libtorch has no such kernel"
 	}
+	if head, _, cut := strings.Cut(msg, " Hint: "); cut && strings.Contains(head, "modified by an inplace operation") {
+		return head + " A method that writes its receiver (its name ends in _) changed a tensor that backward still needs: use the form" +
+			" without _, or Clone the tensor before. DetectAnomaly names the operation whose gradient failed."
+	}
 	return msg
 }
 

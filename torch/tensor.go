@@ -23,6 +23,7 @@ func Live() int {
 	if abi.Load() != nil {
 		return 0
 	}
+	sweepFunctions()
 	drain()
 	return int(abi.Live())
 }

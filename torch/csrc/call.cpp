@@ -294,6 +294,11 @@ void run(const Op& op, const gs_frame* f, const uint64_t* far, gs_result& r) {
   if (f->n > n) throw CallError("takes " + std::to_string(n) + " arguments, got " + std::to_string(f->n));
   Thread& t = thread();
   set_team(t, f->flags);
+  struct Calling {
+    int& n;
+    explicit Calling(int& n) : n(n) { n++; }
+    ~Calling() { n--; }
+  } calling(t.calling);
   if (op.unboxed && op.unboxed->call(f, far, op.defaults.data(), r)) return;
   StackLease lease(t);
   auto& s = lease.get();

@@ -1,7 +1,7 @@
 /* The C ABI between Go and libtorch: one exported function, gospml_torch_api, returns a table of functions.
  *
  * Rules of every entry: no C++ exception leaves it; the error comes back by value in the same call; handles are plain
- * integers that own one reference of a tensor; no entry calls back into Go.
+ * integers that own one reference of a tensor; only backward and grad call back into Go, through gs_go_function.
  * The table only grows at its end; GOSPML_TORCH_ABI changes when an existing entry or struct changes. */
 #ifndef GOSPML_TORCH_H
 #define GOSPML_TORCH_H
@@ -116,6 +116,20 @@ enum {
 /* Thread-local modes. Inside each, as inside a scope, the number of threads of a call is fixed; GS_MODE_STEADY does nothing else. */
 enum { GS_MODE_GRAD = 0, GS_MODE_INFERENCE = 1, GS_MODE_STEADY = 2 };
 
+/* A function of Go's that a graph calls: args holds its tensors (GS_TENSORS, owned as results are), which Go takes; it writes
+ * owned references, or 0, to out. It returns 0, or the kind of the error, whose text (malloc) it leaves in msg. */
+typedef int32_t (*gs_go_function)(uint64_t id, gs_result *args, uint64_t *out, size_t nout, char **msg);
+
+/* Switches of the process. */
+enum {
+  GS_FLAG_TF32 = 0,                     /* matrix products and convolutions on CUDA in TensorFloat-32 */
+  GS_FLAG_CUDNN_BENCHMARK = 1,
+  GS_FLAG_CUDNN_DETERMINISTIC = 2,
+  GS_FLAG_DETERMINISTIC = 3,            /* operators without a deterministic form raise an error */
+  GS_FLAG_ANOMALY = 4,                  /* backward checks every gradient for NaN */
+  GS_FLAG_MATMUL_PRECISION = 5          /* 0 highest, 1 high, 2 medium */
+};
+
 typedef struct {
   uint32_t abi;
   uint32_t size; /* sizeof(gs_api) of the library */
@@ -172,6 +186,24 @@ typedef struct {
   const char *(*cpu_capability)(void);
   gs_result (*config)(void);                /* block with libtorch's build description */
   gs_result (*load_ops)(const char *path);  /* dlopen of an operator library, RTLD_GLOBAL */
+
+  /* Go functions in graphs. Ids name them; those whose last user is gone are handed out by dead_functions. */
+  void (*set_go_function)(gs_go_function f);
+  size_t (*dead_functions)(uint64_t *ids, size_t n);
+  uint64_t (*own)(uint64_t h);                       /* one more reference, of no scope, for `out` of gs_go_function */
+  gs_result (*node)(uint64_t id, const uint64_t *inputs, size_t n, const uint64_t *outputs, size_t nout, const uint8_t *differentiable,
+                    const uint64_t *saved, size_t nsaved); /* GS_TENSORS: the outputs with a history; n = 0: nothing requires grad */
+  gs_result (*hook)(uint64_t h, uint64_t id);        /* w[0] = its position */
+  gs_result (*unhook)(uint64_t h, uint64_t position);
+
+  /* Precision, switches, measurement. */
+  gs_result (*autocast_enter)(int device_type, int on, int dtype); /* w[0] = what leave wants */
+  gs_result (*autocast_leave)(int device_type, uint64_t before);
+  gs_result (*autocast_state)(int device_type);                    /* w[0] on, w[1] dtype */
+  gs_result (*set_flag)(int which, int value);
+  gs_result (*get_flag)(int which);
+  gs_result (*profile_begin)(void);
+  gs_result (*profile_end)(uint64_t handle);                       /* block: lines "operator\tcalls\tnanoseconds\tnanoseconds of its own" */
 } gs_api;
 
 #if defined(__GNUC__)

@@ -47,8 +47,15 @@ struct Thread {
   bool stack_busy = false;
   std::vector<std::unique_ptr<c10::InferenceMode>> inference;
   int steady = 0;      // modes entered
+  int calling = 0;     // operator calls that run on this thread: below them Go must not be called
   int fixed_team = 0;  // intra-op threads of this thread, 0 = the process's
   int team = 0;        // intra-op threads last set, 0 = never
+};
+
+// An error of Go code that a graph called.
+struct GoError : std::runtime_error {
+  int kind;
+  GoError(int kind, const char* text) : std::runtime_error(text), kind(kind) {}
 };
 
 // The one thread-local word: a plain pointer costs no initialisation check.
@@ -136,5 +143,18 @@ int64_t heap_in_use();
 const char* cpu_capability();
 gs_result config();
 gs_result load_ops(const char*);
+void set_go_function(gs_go_function);
+size_t dead_functions(uint64_t*, size_t);
+uint64_t own(uint64_t);
+gs_result node(uint64_t, const uint64_t*, size_t, const uint64_t*, size_t, const uint8_t*, const uint64_t*, size_t);
+gs_result hook(uint64_t, uint64_t);
+gs_result unhook(uint64_t, uint64_t);
+gs_result autocast_enter(int, int, int);
+gs_result autocast_leave(int, uint64_t);
+gs_result autocast_state(int);
+gs_result set_flag(int, int);
+gs_result get_flag(int);
+gs_result profile_begin();
+gs_result profile_end(uint64_t);
 
 } // namespace gs

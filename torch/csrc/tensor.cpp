@@ -128,6 +128,8 @@ void fail_current(gs_result& r) noexcept {
     fail(r, GS_ERR_CALL, e.what());
   } catch (const HandleError& e) {
     fail(r, GS_ERR_HANDLE, e.what());
+  } catch (const GoError& e) {
+    fail(r, e.kind, e.what());
   } catch (const c10::OutOfMemoryError& e) {
     fail(r, GS_ERR_OUT_OF_MEMORY, e.what_without_backtrace());
   } catch (const c10::IndexError& e) {

@@ -24,6 +24,7 @@
 //	Mask         *torch.Tensor `torch:"attn_mask,buffer"`       // a buffer: saved and moved, never trained
 //	Table        *torch.Tensor `torch:",buffer,nonpersistent"`  // moved, not saved
 //	Cache        *torch.Tensor `torch:"-"`                      // not seen
+//	Layer        Layer         `torch:"."`                      // its keys count as the struct's own
 //
 // The fields of an embedded struct without a tag count as the outer struct's own. A nil tensor or layer is absent, as with
 // Bias(false). Within a struct its own parameters come first, then its buffers, then the layers in it, each in the

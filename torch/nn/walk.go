@@ -239,7 +239,11 @@ func plan(t reflect.Type, index []int) []field {
 		}
 		x := field{index: at, typ: f.Type, key: snakeCase(f.Name)}
 		parts := strings.Split(tag, ",")
-		if parts[0] != "" {
+		switch parts[0] {
+		case "":
+		case ".": // on the struct's own level
+			x.key = ""
+		default:
 			x.key = parts[0]
 		}
 		for _, p := range parts[1:] {

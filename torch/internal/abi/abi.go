@@ -68,6 +68,16 @@ const (
 	ModeSteady    = 2 // only fixes the number of threads of a call
 )
 
+// Switches of the process; they equal the header's.
+const (
+	FlagTF32               = 0
+	FlagCuDNNBenchmark     = 1
+	FlagCuDNNDeterministic = 2
+	FlagDeterministic      = 3
+	FlagAnomaly            = 4
+	FlagMatmulPrecision    = 5
+)
+
 // contended is the flag of a call beside which others run (GS_CONTENDED).
 const contended = 1
 

@@ -103,6 +103,19 @@ static int64_t gs_heap_in_use(void) { return api->heap_in_use(); }
 static const char *gs_cpu_capability(void) { return api->cpu_capability(); }
 static gs_result gs_config(void) { return api->config(); }
 static gs_result gs_load_ops(const char *p) { return api->load_ops(p); }
+static size_t gs_dead_functions(uint64_t *ids, size_t n) { return api->dead_functions(ids, n); }
+static uint64_t gs_own(uint64_t h) { return api->own(h); }
+static gs_result gs_node(uint64_t id, const uint64_t *in, size_t n, const uint64_t *out, size_t nout, const uint8_t *diff, const uint64_t *saved, size_t nsaved) { return api->node(id, in, n, out, nout, diff, saved, nsaved); }
+static gs_result gs_hook(uint64_t h, uint64_t id) { return api->hook(h, id); }
+static gs_result gs_unhook(uint64_t h, uint64_t at) { return api->unhook(h, at); }
+static gs_result gs_autocast_enter(int d, int on, int dtype) { return api->autocast_enter(d, on, dtype); }
+static gs_result gs_autocast_leave(int d, uint64_t before) { return api->autocast_leave(d, before); }
+static gs_result gs_autocast_state(int d) { return api->autocast_state(d); }
+static gs_result gs_set_flag(int which, int v) { return api->set_flag(which, v); }
+static gs_result gs_get_flag(int which) { return api->get_flag(which); }
+static gs_result gs_profile_begin(void) { return api->profile_begin(); }
+static gs_result gs_profile_end(uint64_t h) { return api->profile_end(h); }
+static void gs_set_go_function(gs_go_function f) { api->set_go_function(f); }
 */
 import "C"
 
@@ -330,6 +343,51 @@ func LoadOps(path string) Result {
 	return result(C.gs_load_ops(p))
 }
 
+// DeadFunctions hands out ids of Go functions that no graph uses any more.
+func DeadFunctions(ids []uint64) int {
+	return int(C.gs_dead_functions(words(ids), C.size_t(len(ids))))
+}
+
+// Own makes one more reference of a tensor, for the results of a Go function.
+func Own(h uint64) uint64 { return uint64(C.gs_own(C.uint64_t(h))) }
+
+// Node makes the function id the history of outputs; the result holds them anew, N = 0 when nothing requires a gradient.
+func Node(id uint64, inputs, outputs []uint64, differentiable []uint8, saved []uint64) Result {
+	return result(C.gs_node(C.uint64_t(id), words(inputs), C.size_t(len(inputs)), words(outputs), C.size_t(len(outputs)),
+		(*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(differentiable))), words(saved), C.size_t(len(saved))))
+}
+
+// Hook calls the function id with each gradient of a tensor; W[0] is what Unhook wants.
+func Hook(h, id uint64) Result { return result(C.gs_hook(C.uint64_t(h), C.uint64_t(id))) }
+
+// Unhook takes a hook off.
+func Unhook(h, at uint64) Result { return result(C.gs_unhook(C.uint64_t(h), C.uint64_t(at))) }
+
+// AutocastEnter sets autocast on this OS thread; W[0] is what AutocastLeave wants.
+func AutocastEnter(device int, on bool, dtype int) Result {
+	return result(C.gs_autocast_enter(C.int(device), flag(on), C.int(dtype)))
+}
+
+// AutocastLeave undoes the innermost AutocastEnter of this thread.
+func AutocastLeave(device int, before uint64) {
+	C.gs_autocast_leave(C.int(device), C.uint64_t(before))
+}
+
+// AutocastState is whether autocast is on for a device, in W[0], and its dtype, in W[1].
+func AutocastState(device int) Result { return result(C.gs_autocast_state(C.int(device))) }
+
+// SetFlag sets a switch of the process.
+func SetFlag(which, value int) Result { return result(C.gs_set_flag(C.int(which), C.int(value))) }
+
+// GetFlag reads a switch into W[0].
+func GetFlag(which int) Result { return result(C.gs_get_flag(C.int(which))) }
+
+// ProfileBegin starts a profile of the process; W[0] is what ProfileEnd wants.
+func ProfileBegin() Result { return result(C.gs_profile_begin()) }
+
+// ProfileEnd is the profile as text in W[0].
+func ProfileEnd(h uint64) Result { return result(C.gs_profile_end(C.uint64_t(h))) }
+
 func open(path string) (unsafe.Pointer, string) {
 	p := C.CString(path)
 	defer C.free(unsafe.Pointer(p))
@@ -345,6 +403,12 @@ func open(path string) (unsafe.Pointer, string) {
 
 func torchABI(lib unsafe.Pointer) uint64 { return uint64(C.gs_torch_abi(lib)) }
 
-func bind(lib unsafe.Pointer, abi uint32) int { return int(C.gs_bind(lib, C.uint32_t(abi))) }
+func bind(lib unsafe.Pointer, abi uint32) int {
+	r := int(C.gs_bind(lib, C.uint32_t(abi)))
+	if r == 0 {
+		C.gs_set_go_function((C.gs_go_function)(goFunctionPointer()))
+	}
+	return r
+}
 
 func compiledFor() string { return C.GoString(C.gs_compiled()) }

@@ -61,3 +61,21 @@ func Backward(roots, grads, inputs []uint64, retain, create bool) Result { retur
 func Grad(outputs, inputs, gradOutputs []uint64, retain, create, allowUnused bool) Result {
 	return refuse()
 }
+
+func DeadFunctions(ids []uint64) int                   { return 0 }
+func Own(h uint64) uint64                              { return 0 }
+func Hook(h, id uint64) Result                         { return refuse() }
+func Unhook(h, at uint64) Result                       { return refuse() }
+func AutocastEnter(device int, on bool, dt int) Result { return refuse() }
+func AutocastLeave(device int, before uint64)          {}
+func AutocastState(device int) Result                  { return refuse() }
+func SetFlag(which, value int) Result                  { return refuse() }
+func GetFlag(which int) Result                         { return refuse() }
+func ProfileBegin() Result                             { return refuse() }
+func ProfileEnd(h uint64) Result                       { return refuse() }
+func Node(id uint64, inputs, outputs []uint64, differentiable []uint8, saved []uint64) Result {
+	return refuse()
+}
+
+// GoFunction runs a function that a graph calls; nothing calls it here.
+var GoFunction func(id uint64, args *Result, out []uint64) (kind int, msg string)

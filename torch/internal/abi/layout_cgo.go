@@ -50,6 +50,7 @@ func constants() (goSide, cSide []int) {
 		OK, Runtime, Index, Value, Type, NotImplemented, OutOfMemory, Linalg, Internal, BadCall, Handle,
 		FlagRequiresGrad, FlagContiguous, FlagLeaf, FlagChannelsLast, FlagInference, FlagView,
 		ModeGrad, ModeInference, ModeSteady,
+		FlagTF32, FlagCuDNNBenchmark, FlagCuDNNDeterministic, FlagDeterministic, FlagAnomaly, FlagMatmulPrecision,
 	}
 	cSide = []int{
 		C.GOSPML_TORCH_ABI, C.GS_MAX_ARGS, C.GS_INLINE, C.GS_MAX_RESULTS, C.GS_MAX_DIMS, C.GS_CONTENDED,
@@ -57,6 +58,7 @@ func constants() (goSide, cSide []int) {
 		C.GS_OK, C.GS_ERR_RUNTIME, C.GS_ERR_INDEX, C.GS_ERR_VALUE, C.GS_ERR_TYPE, C.GS_ERR_NOT_IMPLEMENTED, C.GS_ERR_OUT_OF_MEMORY, C.GS_ERR_LINALG, C.GS_ERR_INTERNAL, C.GS_ERR_CALL, C.GS_ERR_HANDLE,
 		C.GS_F_REQUIRES_GRAD, C.GS_F_CONTIGUOUS, C.GS_F_LEAF, C.GS_F_CHANNELS_LAST, C.GS_F_INFERENCE, C.GS_F_VIEW,
 		C.GS_MODE_GRAD, C.GS_MODE_INFERENCE, C.GS_MODE_STEADY,
+		C.GS_FLAG_TF32, C.GS_FLAG_CUDNN_BENCHMARK, C.GS_FLAG_CUDNN_DETERMINISTIC, C.GS_FLAG_DETERMINISTIC, C.GS_FLAG_ANOMALY, C.GS_FLAG_MATMUL_PRECISION,
 	}
 	return goSide, cSide
 }
