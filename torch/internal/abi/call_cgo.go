@@ -115,7 +115,7 @@ static gs_result gs_set_flag(int which, int v) { return api->set_flag(which, v);
 static gs_result gs_get_flag(int which) { return api->get_flag(which); }
 static gs_result gs_profile_begin(void) { return api->profile_begin(); }
 static gs_result gs_profile_end(uint64_t h) { return api->profile_end(h); }
-static void gs_set_go_function(gs_go_function f) { api->set_go_function(f); }
+static void gs_set_go_function(gs_go_function f) { if (api->set_go_function) api->set_go_function(f); }
 */
 import "C"
 
@@ -403,12 +403,8 @@ func open(path string) (unsafe.Pointer, string) {
 
 func torchABI(lib unsafe.Pointer) uint64 { return uint64(C.gs_torch_abi(lib)) }
 
-func bind(lib unsafe.Pointer, abi uint32) int {
-	r := int(C.gs_bind(lib, C.uint32_t(abi)))
-	if r == 0 {
-		C.gs_set_go_function((C.gs_go_function)(goFunctionPointer()))
-	}
-	return r
-}
+func bind(lib unsafe.Pointer, abi uint32) int { return int(C.gs_bind(lib, C.uint32_t(abi))) }
+
+func setGoFunction() { C.gs_set_go_function((C.gs_go_function)(goFunctionPointer())) }
 
 func compiledFor() string { return C.GoString(C.gs_compiled()) }

@@ -64,6 +64,7 @@ var load = sync.OnceValue(func() error {
 	if v := compiledFor(); v != native.TorchVersion {
 		return &LoadError{fmt.Sprintf("%s was built for libtorch %s, not %s; run `%s`", path, v, native.TorchVersion, native.SetupCommand)}
 	}
+	setGoFunction()
 	Loaded.Torch, Loaded.TorchSource, Loaded.Library = core, t.Source, path
 	return nil
 })
