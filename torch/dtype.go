@@ -7,22 +7,28 @@ type DType int
 
 // Element types.
 const (
-	Uint8     DType = 0
-	Int8      DType = 1
-	Int16     DType = 2
-	Int32     DType = 3
-	Int64     DType = 4
-	Float16   DType = 5
-	Float32   DType = 6
-	Float64   DType = 7
-	Complex64 DType = 9
-	Bool      DType = 11
-	BFloat16  DType = 15
+	Uint8      DType = 0
+	Int8       DType = 1
+	Int16      DType = 2
+	Int32      DType = 3
+	Int64      DType = 4
+	Float16    DType = 5
+	Float32    DType = 6
+	Float64    DType = 7
+	Complex64  DType = 9
+	Complex128 DType = 10
+	Bool       DType = 11
+	QInt8      DType = 12 // quantised: see QuantizePerTensor in PyTorch, reached by Call
+	QUInt8     DType = 13
+	BFloat16   DType = 15
+	Float8E5M2 DType = 23 // storage only: convert to compute
+	Float8E4M3 DType = 24 // PyTorch's float8_e4m3fn
 )
 
 var dtypeNames = map[DType]string{
 	Uint8: "uint8", Int8: "int8", Int16: "int16", Int32: "int32", Int64: "int64", Float16: "float16",
 	Float32: "float32", Float64: "float64", Complex64: "complex64", Bool: "bool", BFloat16: "bfloat16",
+	Complex128: "complex128", QInt8: "qint8", QUInt8: "quint8", Float8E5M2: "float8_e5m2", Float8E4M3: "float8_e4m3fn",
 }
 
 // String is PyTorch's name without the "torch." prefix.
@@ -36,7 +42,7 @@ func (d DType) String() string {
 // Size is the number of bytes of one element.
 func (d DType) Size() int {
 	switch d {
-	case Uint8, Int8, Bool:
+	case Uint8, Int8, Bool, QInt8, QUInt8, Float8E5M2, Float8E4M3:
 		return 1
 	case Int16, Float16, BFloat16:
 		return 2
@@ -44,6 +50,9 @@ func (d DType) Size() int {
 		return 4
 	case Int64, Float64, Complex64:
 		return 8
+	}
+	if d == Complex128 {
+		return 16
 	}
 	panic(&Error{Kind: KindType, Msg: fmt.Sprintf("the size of %v is not known", d)})
 }
