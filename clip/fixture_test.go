@@ -82,7 +82,7 @@ func (e expected) outputs(m *CLIP) map[string]*torch.Tensor {
 			out[p+"_image_features"], out[p+"_patch_tokens"] = d.Embeddings, d.Tokens
 			if v, ok := m.Visual.(*ViT); ok {
 				rows, columns := v.grid(x)
-				out[p+"_positional_embedding"] = resizePositions(v.PositionalEmbedding, v.cfg, rows, columns)
+				out[p+"_positional_embedding"] = ResizePositions(v.PositionalEmbedding, v.cfg, rows, columns)
 			}
 		}
 	}

@@ -184,7 +184,7 @@ func (p *AttentionPool) forward(x *torch.Tensor, maps bool) (y, weights *torch.T
 	flat := x.Flatten(2, 3).Transpose(1, 2) // [B, rows·columns, F]
 	mean := flat.MeanDim([]int{1}, true)
 	tokens := torch.Cat([]*torch.Tensor{mean, flat}, 1)
-	tokens = replace(tokens, tokens.Add(resizePositions(p.PositionalEmbedding, p.cfg, rows, columns)))
+	tokens = replace(tokens, tokens.Add(ResizePositions(p.PositionalEmbedding, p.cfg, rows, columns)))
 	heads := func(l *nn.Linear, t *torch.Tensor) *torch.Tensor {
 		return l.Forward(t).View(b, -1, p.heads, f/p.heads).Transpose(1, 2) // [B, heads, L, F/heads]
 	}

@@ -101,7 +101,7 @@ func (v *ViT) embed(x *torch.Tensor) *torch.Tensor {
 	}
 	class := v.ClassEmbedding.Expand(flat.Size(0), 1, flat.Size(2))
 	joined := torch.Cat([]*torch.Tensor{class, flat}, 1)
-	positions := resizePositions(v.PositionalEmbedding, v.cfg, rows, columns)
+	positions := ResizePositions(v.PositionalEmbedding, v.cfg, rows, columns)
 	placed := joined.Add(positions)
 	h := v.LNPre.Forward(placed)
 	free(flat, class, joined, placed)
@@ -120,16 +120,19 @@ func (v *ViT) grid(x *torch.Tensor) (rows, columns int) {
 	return s[2] / p, s[3] / p
 }
 
-// resizePositions gives the position embeddings of a grid: the table itself where the grid is the configuration's, else the table with the
-// class token's row kept and the others resized, bicubic without aligned corners.
-func resizePositions(table *torch.Tensor, c Vision, rows, columns int) *torch.Tensor {
+// ResizePositions gives the position embeddings of a grid: the table itself where the grid is the configuration's, else the table with the
+// class token's row kept and the others resized by c.Positions, bicubic without aligned corners. table is [1+rows·columns of c.Grid, D].
+func ResizePositions(table *torch.Tensor, c Vision, rows, columns int) *torch.Tensor {
 	oldRows, oldColumns := c.Grid()
 	if rows == oldRows && columns == oldColumns {
 		return table
 	}
 	d := table.Size(1)
 	class := table.Slice(0, 0, 1, 1)
-	grid := table.Slice(0, 1, 1+oldRows*oldColumns, 1).T().Reshape(1, d, oldRows, oldColumns).ToDType(torch.Float32)
+	grid := table.Slice(0, 1, 1+oldRows*oldColumns, 1).T().Reshape(1, d, oldRows, oldColumns)
+	if grid.DType() != torch.Float64 {
+		grid = grid.ToDType(torch.Float32)
+	}
 	antialias := c.Positions == PositionsOpenCLIP || c.Positions == PositionsAuto && (rows < oldRows || columns < oldColumns)
 	if antialias {
 		grid = grid.UpsampleBicubic2dAA([]int{rows, columns}, false)

@@ -265,3 +265,23 @@ func class(s []byte) (uint8, int) {
 	r, n := utf8.DecodeRune(s)
 	return classOf(r), n
 }
+
+// Token is the text of an id in the vocabulary's alphabet, where a character stands for a byte; empty for an unknown id.
+func (t *Tokenizer) Token(id int32) string {
+	for i, s := range t.v.text {
+		if t.v.id(int32(i)) == id {
+			return s
+		}
+	}
+	return ""
+}
+
+// Merge gives the two symbols that the merge of this rank joins; it panics where there is no such rank.
+func (t *Tokenizer) Merge(rank int) (a, b string) {
+	for p, r := range t.v.ranks {
+		if int(r) == rank {
+			return t.v.text[p>>32], t.v.text[uint32(p)]
+		}
+	}
+	panic("tokenizer: no merge has this rank")
+}

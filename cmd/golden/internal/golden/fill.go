@@ -29,7 +29,8 @@ func fillModule(m any, rule func(key string, shape []int) (offset, scale float64
 			}
 			offset, scale := rule(e.Key, e.Tensor.Shape())
 			torch.Scope(func(*torch.Arena) {
-				e.Tensor.Copy_(torch.FromSlice(goldenfill.Values(e.Key, e.Tensor.Numel(), offset, scale), e.Tensor.Shape()...).ToDType(e.Tensor.DType()))
+				v := torch.FromSlice(goldenfill.Values(e.Key, e.Tensor.Numel(), offset, scale)).View(e.Tensor.Shape()...)
+				e.Tensor.Copy_(v.ToDType(e.Tensor.DType()))
 			})
 		})
 	})
