@@ -70,3 +70,10 @@ func (t *TextTower) ForwardText(ids *torch.Tensor) *torch.Tensor {
 	r.free()
 	return y
 }
+
+// SetTokens replaces the token embeddings by a table [vocabulary, width] of any length. The caller adjusts Config.
+func (t *TextTower) SetTokens(table *torch.Tensor) {
+	t.TokenEmbedding.Weight.SetData(table.Contiguous())
+	t.TokenEmbedding.NumEmbeddings = table.Size(0)
+	t.text.VocabSize = table.Size(0)
+}

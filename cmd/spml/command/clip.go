@@ -25,7 +25,7 @@ Face folders, bare safetensors. A model is a folder or one of its files; what it
   spml clip encode --model ViT-B-16.pt --images photos --texts captions.txt --out features.safetensors
   spml clip export ViT-B-16.pt --to hf --out vit-b-16`,
 	}
-	cmd.AddCommand(newClipInfo(), newClipImport(), newClipExport(), newClipTokenize(), newClipEncode(), newClipZeroShot())
+	cmd.AddCommand(newClipInfo(), newClipImport(), newClipExport(), newClipTokenize(), newClipEncode(), newClipZeroShot(), newClipPretrain())
 	return cmd
 }
 

@@ -1,0 +1,228 @@
+// Package pretrain trains small CLIPs from (picture, caption) pairs: the symmetric InfoNCE of Radford et al. 2021 (arXiv:2103.00020, figure 3) with a learned
+// temperature, AdamW, linear warm-up and a cosine schedule.
+//
+//	m, err := pretrain.Run(ctx, pretrain.Shapes(), pretrain.NewShapes(pretrain.ShapesSeed, pretrain.ShapesPictures), pretrain.Events{})
+//
+// [Shapes] and [NewShapes] are the settings and the pairs of the model that is built into this module: drawn pictures whose captions name one or two of
+// what they show. It knows those pictures and nothing else.
+//
+// A run takes one process; gathering embeddings from several is not done here. One goroutine runs it; the numbers of a run depend on the number of threads in their last bits.
+package pretrain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/clip/tokenizer"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+	"github.com/gospml/gospml/torch/optim"
+)
+
+// Settings of a run.
+type Settings struct {
+	Model       clip.Config
+	Steps       int
+	Batch       int // pairs a step
+	LR          float64
+	WeightDecay float64 // of matrices; gains, biases, embeddings and the temperature have none
+	Warmup      int     // steps
+	Seed        int64   // of the initial values
+}
+
+// Pairs gives batches of pictures and captions.
+type Pairs interface {
+	// Vocabulary is texts with every token that a caption may have. Only these tokens get an embedding of their own.
+	Vocabulary() []string
+	// Next fills pictures, uint8 [n, H, W, 3], and returns n captions.
+	Next(pictures []byte, n int) ([]string, error)
+}
+
+// Step is a moment of a run.
+type Step struct {
+	Step, Steps   int
+	Loss          float64
+	Scale         float64 // exp(logit_scale)
+	PairsPerSec   float64
+	EstimatedLeft time.Duration
+}
+
+// Events receive progress; nil functions are left out.
+type Events struct {
+	Step func(Step) // after every step
+}
+
+// maxScale bounds the temperature, as OpenAI's training did.
+const maxScale = 100
+
+// ErrNotFinite is returned when the loss is NaN or infinite.
+var ErrNotFinite = errors.New("pretrain: the loss is not finite; a smaller learning rate may help")
+
+// Run trains a CLIP. The model comes back in evaluation mode; all tokens outside the pairs' vocabulary get the mean of the trained
+// embeddings, so that an unknown word means nothing in particular.
+func Run(ctx context.Context, s Settings, pairs Pairs, e Events) (*clip.CLIP, error) {
+	c := s.Model
+	switch {
+	case c.Vision == nil || c.Text == nil:
+		return nil, errors.New("pretrain: a model of two towers is needed")
+	case s.Steps < 1 || s.Batch < 2 || !(s.LR > 0) || s.Warmup < 0:
+		return nil, fmt.Errorf("pretrain: steps %d, batch %d (at least 2), learning rate %v, warm-up %d", s.Steps, s.Batch, s.LR, s.Warmup)
+	case c.Text.VocabSize != tokenizer.VocabSize:
+		return nil, fmt.Errorf("pretrain: the tokenizer has %d tokens, the model's vocabulary %d", tokenizer.VocabSize, c.Text.VocabSize)
+	}
+	if err := torch.Available(); err != nil {
+		return nil, err
+	}
+	v := newVocabulary(pairs.Vocabulary())
+	small := *c.Text
+	small.VocabSize = len(v.ids)
+	c.Text = &small
+	var m *clip.CLIP
+	err := torch.Do(func() (err error) {
+		torch.ManualSeed(s.Seed)
+		if m, err = clip.New(c); err != nil {
+			return err
+		}
+		if err = run(ctx, s, m, v, pairs, e); err != nil {
+			return err
+		}
+		return torch.Try(func() { v.widen(m, s.Model) })
+	})
+	return m, err
+}
+
+func run(ctx context.Context, s Settings, m *clip.CLIP, v *vocabulary, pairs Pairs, e Events) error {
+	nn.SetTraining(m, true)
+	opt := optimizer(s, m)
+	size := s.Model.Vision.ImageSize
+	pictures := make([]byte, s.Batch*size[0]*size[1]*3)
+	start := time.Now()
+	for step := range s.Steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		captions, err := pairs.Next(pictures, s.Batch)
+		if err != nil {
+			return err
+		}
+		b := tokenizer.Default().Batch(captions, s.Model.Text.ContextLength)
+		if err := v.shrink(b, captions); err != nil {
+			return err
+		}
+		rate := schedule(s, step)
+		for _, g := range opt.Groups() {
+			g.LR = rate
+		}
+		var loss, scale float64
+		err = torch.Try(func() {
+			torch.Scope(func(*torch.Arena) {
+				opt.ZeroGrad()
+				ids := torch.FromSlice(b.IDs, len(captions), b.Len).Slice(1, 0, b.Longest, 1)
+				l := m.ContrastiveLoss(m.Visual.Forward(Normalise(pictures, len(captions), s.Model)), m.ForwardText(ids))
+				loss = l.Item()
+				l.Backward()
+				opt.Step()
+				torch.NoGrad(func() { m.LogitScale.Clamp_(0.0, math.Log(maxScale)) })
+				scale = math.Exp(m.LogitScale.Item())
+			})
+		})
+		if err != nil {
+			return err
+		}
+		if math.IsNaN(loss) || math.IsInf(loss, 0) {
+			return fmt.Errorf("%w (step %d)", ErrNotFinite, step+1)
+		}
+		if e.Step != nil {
+			perStep := time.Since(start) / time.Duration(step+1)
+			e.Step(Step{step + 1, s.Steps, loss, scale, float64(s.Batch) / perStep.Seconds(), perStep * time.Duration(s.Steps-step-1)})
+		}
+	}
+	nn.SetTraining(m, false)
+	return torch.Try(opt.ZeroGrad)
+}
+
+// optimizer has a group with decay and one without.
+func optimizer(s Settings, m *clip.CLIP) optim.Optimizer {
+	var matrices, others []*torch.Tensor
+	for name, p := range nn.NamedParameters(m) {
+		if p.Dim() >= 2 && name != "token_embedding.weight" && name != "positional_embedding" {
+			matrices = append(matrices, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	opt := optim.NewAdamW(matrices, optim.LR(s.LR), optim.WeightDecay(s.WeightDecay), optim.Betas(0.9, 0.98), optim.Eps(1e-6))
+	opt.AddGroup(others, optim.WeightDecay(0))
+	return opt
+}
+
+// schedule rises linearly over the warm-up and then falls to zero as a cosine.
+func schedule(s Settings, step int) float64 {
+	if step < s.Warmup {
+		return s.LR * float64(step+1) / float64(s.Warmup)
+	}
+	return s.LR * 0.5 * (1 + math.Cos(math.Pi*float64(step-s.Warmup)/float64(max(1, s.Steps-s.Warmup))))
+}
+
+// Normalise makes [n, 3, H, W] of pictures, as the model's preprocessing does with files of that size.
+func Normalise(pictures []byte, n int, c clip.Config) *torch.Tensor {
+	h, w := c.Vision.ImageSize[0], c.Vision.ImageSize[1]
+	p := c.Preprocess
+	x := torch.FromSlice(pictures[:n*h*w*3], n, h, w, 3).Permute(0, 3, 1, 2).ToDType(torch.Float32).DivScalar(255) // channels last, which convolutions like
+	return x.Sub(torch.FromSlice(p.Mean[:], 1, 3, 1, 1)).Div(torch.FromSlice(p.Std[:], 1, 3, 1, 1))
+}
+
+// vocabulary numbers the tokens that are trained, in the order of their ids, so that the end token stays the largest.
+type vocabulary struct {
+	ids    []int32         // token ids
+	number map[int32]int32 // token id to its place in ids
+}
+
+func newVocabulary(texts []string) *vocabulary {
+	seen := map[int32]bool{0: true, tokenizer.SOT: true, tokenizer.EOT: true} // 0 pads
+	for _, t := range texts {
+		for _, id := range tokenizer.Default().Encode(t) {
+			seen[id] = true
+		}
+	}
+	v := &vocabulary{ids: slices.Sorted(maps.Keys(seen)), number: map[int32]int32{}}
+	for i, id := range v.ids {
+		v.number[id] = int32(i)
+	}
+	return v
+}
+
+// shrink renumbers a batch in place.
+func (v *vocabulary) shrink(b *tokenizer.Batch, captions []string) error {
+	for i, id := range b.IDs {
+		n, ok := v.number[id]
+		if !ok {
+			return fmt.Errorf("pretrain: the caption %q has a token outside the vocabulary of its pairs", captions[i/b.Len])
+		}
+		b.IDs[i] = n
+	}
+	return nil
+}
+
+// widen gives m the table of the whole vocabulary.
+func (v *vocabulary) widen(m *clip.CLIP, c clip.Config) {
+	torch.NoGrad(func() {
+		torch.Scope(func(*torch.Arena) {
+			known := m.TokenEmbedding.Weight
+			mean := known.Slice(0, 1, len(v.ids), 1).MeanDim([]int{0}, true) // without padding's
+			at := make([]int64, len(v.ids))
+			for i, id := range v.ids {
+				at[i] = int64(id)
+			}
+			wide := mean.Repeat(c.Text.VocabSize, 1).IndexCopy(0, torch.FromSlice(at), known)
+			m.SetTokens(wide)
+		})
+	})
+	m.Config = c
+}
