@@ -1,0 +1,186 @@
+// Command clip runs our half of the CLIP benchmarks that bench/peers/clip.py alternates with open_clip and Hugging Face.
+//
+//	clip serve THREADS    reads "case iterations" lines, answers with seconds per call; "cosine" answers with the least cosine of bfloat16 to float32 features
+//	clip first MODEL PHOTO   loads a model, encodes one photo, prints the first number
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/clip/tokenizer"
+	"github.com/gospml/gospml/torch"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("clip: ")
+	var err error
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "serve":
+		err = serve(os.Args[2])
+	case len(os.Args) == 4 && os.Args[1] == "first":
+		err = first(os.Args[2], os.Args[3])
+	default:
+		err = fmt.Errorf("usage: clip serve THREADS | clip first MODEL PHOTO")
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// random is a ViT-B/16 with values drawn from one seed.
+func random(dtype torch.DType) (*clip.Model, error) {
+	c, err := clip.Named("ViT-B/16")
+	if err != nil {
+		return nil, err
+	}
+	torch.ManualSeed(0)
+	m, err := clip.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return clip.NewModel(m, clip.Options{DType: dtype, Batch: 128})
+}
+
+var dtypes = map[string]torch.DType{"fp32": torch.Float32, "bf16": torch.BFloat16}
+
+func serve(threads string) error {
+	n, err := strconv.Atoi(threads)
+	if err != nil {
+		return err
+	}
+	if err := torch.SetNumThreads(n); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	models := map[string]*clip.Model{}
+	model := func(dtype string) (m *clip.Model, err error) {
+		if m = models[dtype]; m == nil {
+			m, err = random(dtypes[dtype])
+			models[dtype] = m
+		}
+		return m, err
+	}
+	run := func(name string) (func() error, error) {
+		kind, rest, _ := strings.Cut(name, "_")
+		dtype, size, _ := strings.Cut(rest, "_")
+		count, _ := strconv.Atoi(size)
+		switch kind {
+		case "image": // image_bf16_8
+			m, err := model(dtype)
+			if err != nil {
+				return nil, err
+			}
+			x := torch.Randn(torch.S(count, 3, 224, 224))
+			return func() error {
+				y, err := m.EncodeImage(ctx, x)
+				if err == nil {
+					y.Free()
+				}
+				return err
+			}, nil
+		case "text": // text_fp32_80
+			m, err := model(dtype)
+			if err != nil {
+				return nil, err
+			}
+			var prompts []string
+			for i := range count {
+				prompts = append(prompts, fmt.Sprintf("A photo of a thing number %d.", i))
+			}
+			return func() error {
+				y, err := m.EncodeText(ctx, prompts)
+				if err == nil {
+					y.Free()
+				}
+				return err
+			}, nil
+		case "tokens": // tokens_FILE: a text a line
+			b, err := os.ReadFile(rest)
+			if err != nil {
+				return nil, err
+			}
+			texts := strings.Split(strings.TrimSpace(string(b)), "\n")
+			return func() error { tokenizer.Default().Batch(texts, 77); return nil }, nil
+		}
+		return nil, fmt.Errorf("no case %q", name)
+	}
+	made := map[string]func() error{}
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var name string
+		var n int
+		if lines.Text() == "cosine" {
+			c, err := leastCosine(ctx, model)
+			if err != nil {
+				return err
+			}
+			fmt.Println(c)
+			continue
+		}
+		if _, err := fmt.Sscan(lines.Text(), &name, &n); err != nil || n < 1 {
+			return fmt.Errorf("line %q: want `case iterations`", lines.Text())
+		}
+		if made[name] == nil {
+			f, err := run(name)
+			if err != nil {
+				return err
+			}
+			if err := f(); err != nil {
+				return err
+			}
+			made[name] = f
+		}
+		start := time.Now()
+		for range n {
+			if err := made[name](); err != nil {
+				return err
+			}
+		}
+		fmt.Println(time.Since(start).Seconds() / float64(n))
+	}
+	return lines.Err()
+}
+
+// leastCosine compares the features of random pictures.
+func leastCosine(ctx context.Context, model func(string) (*clip.Model, error)) (float64, error) {
+	x := torch.Randn(torch.S(4, 3, 224, 224))
+	var ys []*torch.Tensor
+	for _, d := range []string{"fp32", "bf16"} {
+		m, err := model(d)
+		if err != nil {
+			return 0, err
+		}
+		y, err := m.EncodeImage(ctx, x)
+		if err != nil {
+			return 0, err
+		}
+		ys = append(ys, clip.Normalize(y))
+	}
+	return ys[0].Mul(ys[1]).SumDim([]int{-1}, false).Min().Item(), nil
+}
+
+func first(path, photo string) error {
+	m, err := clip.Open(path, clip.Options{})
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(photo)
+	if err != nil {
+		return err
+	}
+	y, err := m.EncodeFiles(context.Background(), [][]byte{b})
+	if err != nil {
+		return err
+	}
+	fmt.Println(torch.ToSlice[float32](y)[0])
+	return nil
+}
