@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/gospml/gospml/clip/tokenizer"
@@ -107,6 +108,27 @@ func Export(dir string, m *CLIP, form Form, dtype torch.DType) error {
 	return nil
 }
 
+// decimal is written with a point or an exponent: Python's libraries take 1 for an int and refuse it where they want a float.
+type decimal float64
+
+// MarshalJSON writes 1 as 1.0.
+func (d decimal) MarshalJSON() ([]byte, error) {
+	s := strconv.FormatFloat(float64(d), 'g', -1, 64)
+	if !strings.ContainsAny(s, ".e") {
+		s += ".0"
+	}
+	return []byte(s), nil
+}
+
+// decimals writes float32 values with the digits that they were given with.
+func decimals(v [3]float32) (out [3]decimal) {
+	for i, x := range v {
+		f, _ := strconv.ParseFloat(strconv.FormatFloat(float64(x), 'g', -1, 32), 64)
+		out[i] = decimal(f)
+	}
+	return out
+}
+
 func openCLIPFiles(c Config) (map[string]any, error) {
 	v, t := c.Vision, c.Text
 	if v == nil || t == nil {
@@ -138,19 +160,19 @@ func openCLIPFiles(c Config) (map[string]any, error) {
 			if int(float64(v.Width)*ratio) != v.MLP { // open_clip truncates the product
 				ratio = (float64(v.MLP) + 0.5) / float64(v.Width)
 			}
-			vision["mlp_ratio"] = ratio
+			vision["mlp_ratio"] = decimal(ratio)
 		}
 		if v.Eps != 1e-5 {
-			vision["norm_kwargs"] = map[string]float64{"eps": v.Eps}
+			vision["norm_kwargs"] = map[string]decimal{"eps": decimal(v.Eps)}
 		}
 	}
 	text := map[string]any{"context_length": t.ContextLength, "vocab_size": t.VocabSize, "width": t.Width, "heads": t.Heads, "layers": t.Layers}
 	if t.Eps != 1e-5 {
-		text["norm_kwargs"] = map[string]float64{"eps": t.Eps}
+		text["norm_kwargs"] = map[string]decimal{"eps": decimal(t.Eps)}
 	}
 	return map[string]any{"open_clip_config.json": map[string]any{
 		"model_cfg":      map[string]any{"embed_dim": c.EmbedDim, "quick_gelu": t.Act == QuickGELU, "vision_cfg": vision, "text_cfg": text},
-		"preprocess_cfg": map[string]any{"mean": p.Mean, "std": p.Std, "interpolation": p.Interpolation, "resize_mode": p.Resize},
+		"preprocess_cfg": map[string]any{"mean": decimals(p.Mean), "std": decimals(p.Std), "interpolation": p.Interpolation, "resize_mode": p.Resize},
 	}}, nil
 }
 
@@ -193,16 +215,16 @@ func huggingFaceFiles(c Config, dtype torch.DType) (map[string]any, error) {
 	}
 	common := func(width, mlp, layers, heads int, act Act, eps float64) map[string]any {
 		return map[string]any{"hidden_size": width, "intermediate_size": mlp, "num_hidden_layers": layers, "num_attention_heads": heads, "hidden_act": act,
-			"layer_norm_eps": eps, "projection_dim": c.EmbedDim, "attention_dropout": 0.0, "initializer_factor": 1.0, "initializer_range": 0.02}
+			"layer_norm_eps": decimal(eps), "projection_dim": c.EmbedDim}
 	}
 	vision, text := common(v.Width, v.MLP, v.Layers, v.Heads, v.Act, v.Eps), common(t.Width, t.MLP, t.Layers, t.Heads, t.Act, t.Eps)
 	vision["model_type"], vision["image_size"], vision["patch_size"], vision["num_channels"] = "clip_vision_model", n, v.PatchSize, 3
 	text["model_type"], text["vocab_size"], text["max_position_embeddings"], text["eos_token_id"], text["bos_token_id"], text["pad_token_id"] = "clip_text_model", t.VocabSize, t.ContextLength, eos, t.VocabSize-2, 1
 	return map[string]any{
 		"config.json": map[string]any{"architectures": []string{"CLIPModel"}, "model_type": "clip", "projection_dim": c.EmbedDim, "logit_scale_init_value": 2.6592,
-			"initializer_factor": 1.0, "dtype": dtype.String(), "vision_config": vision, "text_config": text},
+			"dtype": dtype.String(), "vision_config": vision, "text_config": text},
 		"preprocessor_config.json": map[string]any{"do_resize": true, "size": size, "resample": resample, "do_center_crop": p.Resize != Squash,
-			"crop_size": map[string]int{"height": n, "width": n}, "do_rescale": true, "rescale_factor": 1.0 / 255, "do_normalize": true, "image_mean": p.Mean, "image_std": p.Std,
+			"crop_size": map[string]int{"height": n, "width": n}, "do_rescale": true, "rescale_factor": decimal(1.0 / 255), "do_normalize": true, "image_mean": decimals(p.Mean), "image_std": decimals(p.Std),
 			"do_convert_rgb": true, "feature_extractor_type": "CLIPFeatureExtractor", "image_processor_type": "CLIPImageProcessor"},
 	}, nil
 }
