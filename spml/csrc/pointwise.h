@@ -6,7 +6,16 @@
 // X(operator, functor of loss_math.h, number of label tensors)
 #define GOSPML_POINTWISE(X) \
   X(an, An, 1)              \
-  X(em, Em, 1)
+  X(an_masked, AnMasked, 2) \
+  X(an_ls, AnLs, 1)         \
+  X(entmin, EntMin, 1)      \
+  X(em, Em, 1)              \
+  X(em_apl, EmApl, 1)       \
+  X(focal, Focal, 1)        \
+  X(asl, Asl, 1)            \
+  X(hill, Hill, 1)          \
+  X(splc, Splc, 1)          \
+  X(gr, Gr, 1)
 
 namespace spml {
 

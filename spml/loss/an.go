@@ -45,6 +45,9 @@ func init() {
 				return o.Reduction.apply(weightedNegatives(&b, 1/float64(max(b.Logits.Size(1)-1, 1)), o.LogEps))
 			}, nil
 		},
+		Fused: pointwise("an", observedLabels, func(Values) func(b *Batch) []float64 {
+			return func(b *Batch) []float64 { return []float64{1 / float64(max(b.Logits.Size(1)-1, 1))} }
+		}),
 	})
 	mustRegister(Entry{
 		ID:      "dw",
@@ -63,5 +66,6 @@ func init() {
 				return o.Reduction.apply(weightedNegatives(&b, v["neg_weight"], o.LogEps))
 			}, nil
 		},
+		Fused: pointwise("an", observedLabels, fixed(func(v Values) []float64 { return []float64{v["neg_weight"]} })),
 	})
 }

@@ -34,6 +34,9 @@ func init() {
 				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), aslPositive(z, w, v, o.LogEps), aslNegative(z, w, v, o.LogEps)))
 			}, nil
 		},
+		Fused: pointwise("asl", observedLabels, fixed(func(v Values) []float64 {
+			return []float64{v["gamma_pos"], v["gamma_neg"], v["margin"], v["detach_weight"], v["clamp"]}
+		})),
 	})
 }
 

@@ -39,6 +39,7 @@ func init() {
 				return o.Reduction.apply(torch.Where(b.Full.EqScalar(1), crossEntropy(z, pos, o.LogEps), crossEntropy(z, neg, o.LogEps)))
 			}, nil
 		},
+		Fused: pointwise("an_ls", fullLabels, fixed(targets)),
 	})
 	mustRegister(Entry{
 		ID:      "iun",
@@ -57,5 +58,6 @@ func init() {
 				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), neg, mask(b.Full.EqScalar(0), z).Mul(neg)))
 			}, nil
 		},
+		Fused: pointwise("an_masked", func(b *Batch) (first, second *torch.Tensor) { return b.Observed, b.Full }, fixed(func(Values) []float64 { return []float64{0} })),
 	})
 }

@@ -47,6 +47,7 @@ func init() {
 				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), neg, unknown))
 			}, nil
 		},
+		Fused: pointwise("entmin", observedLabels, fixed(func(v Values) []float64 { return []float64{v["strength"], v["with_an"]} })),
 	})
 }
 

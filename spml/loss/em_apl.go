@@ -30,5 +30,7 @@ func init() {
 				return o.Reduction.apply(torch.Where(y.EqScalar(1), positive(z, o.LogEps), torch.Where(y.LtScalar(0), soft, unknown)))
 			}, nil
 		},
+		Fused: pointwise("em_apl", func(b *Batch) (first, second *torch.Tensor) { return b.Labels, nil },
+			fixed(func(v Values) []float64 { return []float64{v["alpha"], v["beta"]} })),
 	})
 }

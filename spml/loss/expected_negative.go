@@ -52,6 +52,7 @@ func init() {
 		New: func(_ Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor { return o.Reduction.apply(expectedNegative(&b, o.LogEps)) }, nil
 		},
+		Fused: pointwise("an_masked", func(b *Batch) (first, second *torch.Tensor) { return b.Observed, b.Negative }, fixed(func(Values) []float64 { return []float64{1} })),
 	})
 	mustRegister(Entry{
 		ID:        "en-cl",

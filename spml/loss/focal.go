@@ -35,5 +35,12 @@ func init() {
 				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), pos, neg))
 			}, nil
 		},
+		Fused: pointwise("focal", observedLabels, fixed(func(v Values) []float64 {
+			pos, neg := 1.0, 1.0
+			if v.is("balanced") {
+				pos, neg = v["alpha"], 1-v["alpha"]
+			}
+			return []float64{v["gamma"], pos, neg, v["detach_weight"]}
+		})),
 	})
 }

@@ -85,6 +85,38 @@ func pointwise(op string, labels func(b *Batch) (first, second *torch.Tensor), n
 	}}
 }
 
+// except leaves some batches to the composed form: what, in words, and which.
+func (f *FusedForm) except(what string, refuses func(b *Batch) string) *FusedForm {
+	of := f.New
+	return &FusedForm{Op: f.Op, Except: what, New: func(v Values, o Options) Pass {
+		p := of(v, o)
+		p.Refuses = refuses
+		return p
+	}}
+}
+
+// reporting puts out the parts of a loss before it is computed.
+func (f *FusedForm) reporting(parts func(b *Batch, v Values)) *FusedForm {
+	of := f.New
+	return &FusedForm{Op: f.Op, Except: f.Except, New: func(v Values, o Options) Pass {
+		p := of(v, o)
+		value, valueGrad := p.Value, p.ValueGrad
+		p.Value = func(b *Batch) *torch.Tensor {
+			if b.Report != nil {
+				parts(b, v)
+			}
+			return value(b)
+		}
+		p.ValueGrad = func(b *Batch) (*torch.Tensor, *torch.Tensor) {
+			if b.Report != nil {
+				parts(b, v)
+			}
+			return valueGrad(b)
+		}
+		return p
+	}}
+}
+
 func observedLabels(b *Batch) (first, second *torch.Tensor) { return b.Observed, nil }
 
 func fullLabels(b *Batch) (first, second *torch.Tensor) { return b.Full, nil }

@@ -2,6 +2,10 @@ package loss_test
 
 import (
 	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +27,57 @@ func TestFused(t *testing.T) {
 		require.True(t, torch.Has(e.Fused.Op) && torch.Has(e.Fused.Op+"_fwd"), e.Fused.Op)
 		t.Run(e.ID, func(t *testing.T) { losstest.Fused(t, e.ID, settings[e.ID]...) })
 	}
-	require.GreaterOrEqual(t, n, 3)
+	require.GreaterOrEqual(t, n, 19)
+}
+
+// The kernels for other processors than this one; the variable is read once, hence a process for each.
+func TestFusedKernels(t *testing.T) {
+	for _, set := range []string{"avx2", "generic"} {
+		t.Run(set, func(t *testing.T) {
+			c := exec.Command(os.Args[0], "-test.run=^(TestFused|TestKernelSet)$", "-test.short")
+			c.Env = append(os.Environ(), "GOSPML_CPU="+set)
+			out, err := c.CombinedOutput()
+			require.NoError(t, err, "%s", out)
+		})
+	}
+	c := exec.Command(os.Args[0], "-test.run=^TestKernelSet$")
+	c.Env = append(os.Environ(), "GOSPML_CPU=fast")
+	out, err := c.CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), `GOSPML_CPU is "fast", want avx512, avx2 or generic`)
+}
+
+func TestKernelSet(t *testing.T) {
+	require.NoError(t, loss.FusedAvailable())
+	got := torch.Call("spml::cpu_kernels")[0]
+	if want := os.Getenv("GOSPML_CPU"); want != "" {
+		require.Equal(t, want, got)
+	}
+	require.Contains(t, []string{"avx512", "avx2", "generic"}, got)
+}
+
+// No function of the files for AVX may be visible to the linker: it could take one of them for every processor.
+func TestNoWeakSymbols(t *testing.T) {
+	dir := filepath.Join("..", "csrc")
+	for file, flags := range map[string][]string{
+		"kernels_avx512.cpp": {"-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"},
+		"kernels_avx2.cpp":   {"-mavx2", "-mfma", "-mf16c"},
+	} {
+		object := filepath.Join(t.TempDir(), "object.o")
+		out, err := exec.Command("g++", append(flags, "-std=c++20", "-O0", "-fno-exceptions", "-c", filepath.Join(dir, file), "-o", object)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		symbols, err := exec.Command("nm", "--defined-only", "-P", object).Output()
+		require.NoError(t, err)
+		visible := 0
+		for line := range strings.Lines(string(symbols)) {
+			kind := strings.Fields(line)[1]
+			require.NotContains(t, "WwVvu", kind, "%s: %s", file, line)
+			if kind == strings.ToUpper(kind) {
+				visible++
+			}
+		}
+		require.Equal(t, 1, visible, "the table of kernels alone")
+	}
 }
 
 func TestImpl(t *testing.T) {

@@ -50,5 +50,17 @@ func init() {
 				return o.Reduction.apply(known(b.Observed, pos, negative(z, o.LogEps), grUnknown(z, k, w, v["q2"], v["q3"])))
 			}, nil
 		},
+		Fused: pointwise("gr", observedLabels, func(v Values) func(b *Batch) []float64 {
+			s, _ := scheduleOf(v) // checked by New
+			return func(b *Batch) []float64 {
+				at := b.point(s)
+				return []float64{at.W, at.B, at.Mu, at.Sigma, v["q1"], v["q2"], v["q3"]}
+			}
+		}).except("with Batch.Trainable", func(b *Batch) string {
+			if b.Trainable != nil {
+				return "Batch.Trainable receives gradients"
+			}
+			return ""
+		}),
 	})
 }

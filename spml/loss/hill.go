@@ -40,5 +40,11 @@ func init() {
 				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), pos, hillNegative(z, v["lam"])))
 			}, nil
 		},
+		Fused: pointwise("hill", observedLabels, fixed(func(v Values) []float64 {
+			if v.is("positive") {
+				return []float64{0, 0, v["lam"]}
+			}
+			return []float64{v["margin"], v["gamma"], v["lam"]}
+		})),
 	})
 }

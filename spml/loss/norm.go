@@ -12,6 +12,21 @@ func init() {
 		{"l1r", "assume negative with an L1 penalty", "y·sn + (1-y)·sp, plus λ·Σ|θ|", (*torch.Tensor).Abs, perData(1e-6, 1e-7, 1e-7, 1e-9)},
 		{"l2r", "assume negative with an L2 penalty", "y·sn + (1-y)·sp, plus λ·Σθ²", (*torch.Tensor).Square, perData(1e-6, 1e-7, 1e-6, 1e-8)},
 	} {
+		penalty := func(b *Batch, v Values) *torch.Tensor {
+			var reg *torch.Tensor
+			for _, p := range b.Parameters {
+				s := n.norm(wide(p)).Sum()
+				if reg == nil {
+					reg = s
+				} else {
+					reg = reg.Add(s)
+				}
+			}
+			reg = reg.MulScalar(v["lam"])
+			b.report("reg", reg)
+			return reg
+		}
+		an := pointwise("an", observedLabels, fixed(func(Values) []float64 { return []float64{1} }))
 		mustRegister(Entry{
 			ID:      n.id,
 			Title:   n.title,
@@ -24,20 +39,19 @@ func init() {
 			New: func(v Values, o Options) (Func, error) {
 				return func(b Batch) *torch.Tensor {
 					an := o.Reduction.apply(weightedNegatives(&b, 1, o.LogEps))
-					var reg *torch.Tensor
-					for _, p := range b.Parameters {
-						s := n.norm(wide(p)).Sum()
-						if reg == nil {
-							reg = s
-						} else {
-							reg = reg.Add(s)
-						}
-					}
-					reg = reg.MulScalar(v["lam"])
-					b.report("reg", reg)
-					return an.Add(reg)
+					return an.Add(penalty(&b, v))
 				}, nil
 			},
+			Fused: &FusedForm{Op: "spml::an", New: func(v Values, o Options) Pass {
+				p := an.New(v, o)
+				return Pass{
+					Value: func(b *Batch) *torch.Tensor { return p.Value(b).Add(penalty(b, v)) },
+					ValueGrad: func(b *Batch) (value, grad *torch.Tensor) {
+						value, grad = p.ValueGrad(b)
+						return value.Add(penalty(b, v).Detach()), grad
+					},
+				}
+			}},
 		})
 	}
 }

@@ -77,12 +77,16 @@ func (b *Batch) curves(s Schedule) (k, v *torch.Tensor) {
 		w, b, mu, sigma := t.Select(0, 0), t.Select(0, 1), t.Select(0, 2), t.Select(0, 3)
 		return p.Mul(w).Add(b).Sigmoid(), p.Sub(mu).Div(sigma).Square().MulScalar(-0.5).Exp()
 	}
-	at := b.Point
-	if at == nil {
-		now := s.At(b.Epoch)
-		at = &now
-	}
+	at := b.point(s)
 	return at.K(p), at.V(p)
+}
+
+// point is Batch.Point, or the schedule's at Batch.Epoch.
+func (b *Batch) point(s Schedule) Point {
+	if b.Point != nil {
+		return *b.Point
+	}
+	return s.At(b.Epoch)
 }
 
 // K is k̂(p).

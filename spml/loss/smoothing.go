@@ -23,6 +23,11 @@ func smoothed(v Values) (pos, neg float64) {
 	return 1 - e, e
 }
 
+func targets(v Values) []float64 {
+	pos, neg := smoothed(v)
+	return []float64{pos, neg}
+}
+
 // Assume negative with smoothed targets.
 func init() {
 	mustRegister(Entry{
@@ -43,6 +48,7 @@ func init() {
 				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), crossEntropy(z, pos, o.LogEps), crossEntropy(z, neg, o.LogEps)))
 			}, nil
 		},
+		Fused: pointwise("an_ls", observedLabels, fixed(targets)),
 	})
 	mustRegister(Entry{
 		ID:      "n-ls",
@@ -60,5 +66,6 @@ func init() {
 				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), positive(z, o.LogEps), crossEntropy(z, v["ls_coef"], o.LogEps)))
 			}, nil
 		},
+		Fused: pointwise("an_ls", observedLabels, fixed(func(v Values) []float64 { return []float64{1, v["ls_coef"]} })),
 	})
 }

@@ -34,14 +34,30 @@ func init() {
 				if v.is("neg") {
 					neg = hillNegative(z, v["lam"])
 				}
-				corrected := b.constants().Sigmoid().GtScalar(v["tau"]).LogicalAnd(b.Observed.EqScalar(0))
-				if b.Epoch-1 < v.whole("change_epoch") {
-					corrected = corrected.ZerosLike()
-				}
+				corrected := b.corrected(v)
 				b.report("corrected", corrected)
 				unknown := torch.Where(corrected, focal(v["corrected_margin"]), neg)
 				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), focal(v["margin"]), unknown))
 			}, nil
 		},
+		Fused: pointwise("splc", observedLabels, func(v Values) func(b *Batch) []float64 {
+			late := []float64{v["tau"], v["margin"], v["gamma"], v["corrected_margin"], v["neg"], v["lam"]}
+			early := append([]float64{1}, late[1:]...) // no score is above 1
+			return func(b *Batch) []float64 {
+				if b.Epoch-1 < v.whole("change_epoch") {
+					return early
+				}
+				return late
+			}
+		}).reporting(func(b *Batch, v Values) { b.report("corrected", b.corrected(v)) }),
 	})
+}
+
+// corrected are the unknown labels that count as positives.
+func (b *Batch) corrected(v Values) *torch.Tensor {
+	c := b.constants().Sigmoid().GtScalar(v["tau"]).LogicalAnd(b.Observed.EqScalar(0))
+	if b.Epoch-1 < v.whole("change_epoch") {
+		return c.ZerosLike()
+	}
+	return c
 }

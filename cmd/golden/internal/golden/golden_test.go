@@ -2,6 +2,7 @@ package golden
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -173,6 +174,57 @@ func TestBFloat16(t *testing.T) {
 	f, err := Open(testroot.Testdata("loss", "golden_losses.json"))
 	require.NoError(t, err)
 	require.NoError(t, f.Kind.Eval(f, Options{DType: torch.BFloat16}, func(string, any) error { return nil }))
+}
+
+// roundLogits rounds every number below a key that names logits to bfloat16, ties to even.
+func roundLogits(v any, logits bool) any {
+	switch x := v.(type) {
+	case map[string]any:
+		for k := range x {
+			x[k] = roundLogits(x[k], logits || strings.Contains(k, "logits"))
+		}
+	case []any:
+		for i := range x {
+			x[i] = roundLogits(x[i], logits)
+		}
+	case float64:
+		if logits {
+			b := math.Float32bits(float32(x))
+			return float64(math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff))
+		}
+	}
+	return v
+}
+
+// Fused bfloat16 is compared with composed float64 on the rounded logits.
+func TestFusedBFloat16(t *testing.T) {
+	top := read(t, testroot.Testdata("loss", "golden_losses.json"))
+	for _, c := range top["cases"].([]any) {
+		c := c.(map[string]any)
+		roundLogits(c["inputs"], false)
+		delete(c, "expected")
+	}
+	f, err := Open(write(t, top))
+	require.NoError(t, err)
+	want := map[string]any{}
+	require.NoError(t, f.Kind.Eval(f, Options{DType: torch.Float64}, func(id string, outputs any) error {
+		want[id] = outputs
+		return nil
+	}))
+	n := 0
+	require.NoError(t, f.Kind.Eval(f, Options{torch.BFloat16, true}, func(id string, outputs any) error {
+		w := want[id].(map[string]any)
+		if w["loss"] == nil || w["grad_logits"] == nil {
+			return nil
+		}
+		n++
+		for _, k := range []string{"loss", "grad_logits"} {
+			err := Compare(w[k], outputs.(map[string]any)[k], func(string) Tolerance { return Tolerance{2e-3, 2e-2} })
+			require.NoError(t, err, "%s %s", id, k)
+		}
+		return nil
+	}))
+	require.Greater(t, n, 300)
 }
 
 func TestOpen(t *testing.T) {
