@@ -12,9 +12,10 @@ import (
 
 var mid = loss.Point{W: 5, B: -5, Mu: 0.65, Sigma: 1.25}
 
-// run is loss and gradient at the batch's logits.
+// run is loss and gradient of the composed form at the batch's logits: identities hold to the last bit there.
 func run(t *testing.T, id string, set loss.Values, o loss.Options, b loss.Batch) (float64, []float64) {
 	t.Helper()
+	o.Impl = loss.Composed
 	l, err := loss.New(id, "", set, o)
 	require.NoError(t, err)
 	b.Logits = b.Logits.Detach().Clone().SetRequiresGrad(true)
