@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"math"
 
 	"github.com/gospml/gospml/data/random"
 )
@@ -243,7 +244,7 @@ func contradiction(labels, observed []int8, classes int) (row, class int, found 
 	return 0, 0, false
 }
 
-// Fingerprint is the SHA-256, in hexadecimal, of classes, image names, full labels and split: the identity of the data in a run record. It does not
+// Fingerprint is the SHA-256, in hexadecimal, of classes, image names, full labels, split and features: the identity of the data in a run record. It does not
 // cover pixels, nor the observed labels (see ObservedFingerprint), so that runs with different draws compare.
 func (d *Dataset) Fingerprint() string {
 	h := sha256.New()
@@ -251,6 +252,17 @@ func (d *Dataset) Fingerprint() string {
 	hashStrings(h, d.Images)
 	hashBytes(h, d.Labels)
 	hashBytes(h, d.Split)
+	for _, f := range d.Full { // nil, the common case, adds nothing
+		hashLength(h, map[bool]int{true: 1}[f])
+	}
+	if d.Features != nil {
+		hashLength(h, d.Features.Dim)
+		b := make([]byte, 4*len(d.Features.Values))
+		for i, v := range d.Features.Values {
+			binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(v))
+		}
+		h.Write(b)
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -74,8 +74,11 @@ type part struct {
 
 // NewLoader returns a loader of the images of ds.
 func NewLoader(ds *Dataset, opt LoaderOptions) (*Loader, error) {
+	if ds.Source == nil && ds.Features != nil {
+		return nil, fmt.Errorf("data: %s has no images but features: train on them (--frozen --features data)", ds.Name)
+	}
 	if ds.Source == nil {
-		return nil, fmt.Errorf("data: %s has no images", ds.Name)
+		return nil, fmt.Errorf("data: %s has no images: name their folder (option images)", ds.Name)
 	}
 	const maxSide = 1 << 14
 	if opt.Width < 1 || opt.Height < 1 || opt.Width > maxSide || opt.Height > maxSide {

@@ -91,6 +91,67 @@ func (o *Options) check() error {
 	return nil
 }
 
+// OptionNames are the options that [Options.Assign] knows, each with what it takes.
+var OptionNames = []struct{ Name, Takes string }{
+	{"format", "name of a format; default: found by content"},
+	{"set", "which set of a folder that holds several"},
+	{"images", "folder of the photos"},
+	{"classes", "file with a class name a line"},
+	{"labels", "full or observed: what a list of positives is"},
+	{"difficult", "negative, positive or unknown: VOC's difficult objects"},
+	{"empty", "keep or drop: images without a label"},
+	{"missing", "refuse, skip or keep: rows whose photo does not exist"},
+	{"unknown", "refuse or ignore: labels outside of the classes"},
+	{"no-validation", "true: draw no validation rows"},
+}
+
+// Assign sets an option by its name in [OptionNames], for command lines and settings files.
+func (o *Options) Assign(name, value string) error {
+	switch name {
+	case "format":
+		if value != "" {
+			if _, err := lookupFormat(value); err != nil {
+				return err
+			}
+		}
+		o.Format = value
+	case "set":
+		o.Set = value
+	case "images":
+		o.Images = value
+	case "classes":
+		f, err := os.Open(value)
+		if err != nil {
+			return fmt.Errorf("data: cannot read the classes: %w", err)
+		}
+		defer f.Close()
+		o.Classes = []string{}
+		return eachLine(f, value, func(_ int, text string) error {
+			o.Classes = append(o.Classes, strings.TrimSpace(text))
+			return nil
+		})
+	case "labels":
+		o.Labels = LabelRule(value)
+	case "difficult":
+		o.Difficult = DifficultRule(value)
+	case "empty":
+		o.Empty = EmptyRule(value)
+	case "missing":
+		o.Missing = MissingRule(value)
+	case "unknown":
+		o.Unknown = UnknownRule(value)
+	case "no-validation":
+		o.NoValidation = value == "true" || value == "1" || value == ""
+	default:
+		var names []string
+		for _, n := range OptionNames {
+			names = append(names, n.Name)
+		}
+		return fmt.Errorf("data: %q is no option of data sets; there are %s", name, strings.Join(names, ", "))
+	}
+	return o.check()
+}
+
 // Format is a way in which data sets are stored.
 type Format struct {
 	Name  string // as in Options.Format

@@ -234,7 +234,7 @@ func eachLine(r io.Reader, name string, f func(line int, text string) error) err
 	for s.Scan() {
 		line++
 		text := strings.TrimRight(s.Text(), " \t\r")
-		if text == "" {
+		if strings.TrimSpace(text) == "" { // blanks of any kind
 			continue
 		}
 		if !utf8.ValidString(text) {

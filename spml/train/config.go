@@ -23,11 +23,16 @@ const (
 	BatchNormFrozen = "frozen" // running statistics; gain and bias are trained
 )
 
+// OwnFeatures as Config.Features are the features that the data set itself holds.
+const OwnFeatures = "data"
+
 // Config are the settings of a run. The zero value of a field means its default, which Resolve fills in.
 type Config struct {
-	Data     string  `yaml:"data"`      // folder with labels.csv and images/, or "shapes"
-	DataSeed *uint32 `yaml:"data_seed"` // draw of the single positives, and the pictures of shapes; default Seed
-	Method   string  `yaml:"method"`    // id of the loss
+	Data string `yaml:"data"` // a data set in any format of data.Open, or "shapes"
+	// DataOptions are the choices of data.Open by name (data.OptionNames), NAME=VALUE joined by commas: missing=skip,images=photos
+	DataOptions string  `yaml:"data_options,omitempty"`
+	DataSeed    *uint32 `yaml:"data_seed"` // draw of the single positives, and the pictures of shapes; default Seed
+	Method      string  `yaml:"method"`    // id of the loss
 	// Params override the loss's parameters.
 	Params map[string]float64 `yaml:"params,omitempty"`
 	Preset string             `yaml:"preset"`         // data set whose defaults the parameters take: voc, coco, nus, cub
@@ -36,7 +41,7 @@ type Config struct {
 
 	Backbone string `yaml:"backbone"`
 	Weights  string `yaml:"weights,omitempty"` // safetensors with the backbone's weights; empty = from scratch
-	// Features are .npy files with a row of features for each image, for Frozen; several are joined by commas. A .txt file of the
+	// Features are "data" for the features that the data set itself holds (a table, an array), else .npy files with a row of features for each image, for Frozen; several are joined by commas. A .txt file of the
 	// same name beside one, an image name a line, says which rows they are; without it they are the data set's, in its order.
 	Features string `yaml:"features,omitempty"`
 	// StrongFeatures are the same of a strongly augmented view, for methods that compare two.
@@ -95,7 +100,10 @@ func (c Config) Resolve() (Config, error) {
 		return Config{}, &ConfigError{fmt.Sprintf(format, a...)}
 	}
 	if c.Data == "" {
-		return fail("no data set; give --data FOLDER (with labels.csv and images/) or --data shapes")
+		return fail("no data set; give --data FOLDER (what can be read: spml data formats) or --data shapes")
+	}
+	if _, err := c.dataOptions(); err != nil {
+		return Config{}, err
 	}
 	if c.Method == "" {
 		return fail("no method; give --method, one of %s", methodNames())
@@ -138,7 +146,7 @@ func (c Config) Resolve() (Config, error) {
 		}
 	case Frozen:
 		if !pretrained && c.Features == "" {
-			return fail("--frozen needs --weights FILE, or --features FILE.npy with stored features")
+			return fail("--frozen needs --weights FILE, --features FILE.npy with stored features, or --features data for those of the data set")
 		}
 	default:
 		return fail("mode %q is none of %s, %s", c.Mode, FineTune, Frozen)
@@ -222,7 +230,7 @@ func (e *ConfigError) Error() string { return e.Msg }
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {
 	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Init, &c.Run} {
-		if *p == "" || p == &c.Data && *p == ShapesName {
+		if *p == "" || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
 			continue
 		}
 		parts := []string{*p}
@@ -238,5 +246,18 @@ func (c Config) absolute() (Config, error) {
 		}
 		*p = strings.Join(parts, ",")
 	}
+	var options []string
+	for part := range strings.SplitSeq(c.DataOptions, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		if (name == "images" || name == "classes") && value != "" {
+			a, err := filepath.Abs(value)
+			if err != nil {
+				return c, err
+			}
+			part = name + "=" + a
+		}
+		options = append(options, part)
+	}
+	c.DataOptions = strings.Join(options, ",")
 	return c, nil
 }

@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/metric"
@@ -27,11 +28,27 @@ type ClassAP struct {
 	Positives int     `json:"positives"`
 }
 
+// EvalOptions say on what a saved model is scored.
+type EvalOptions struct {
+	Part        data.Split
+	Data        string // another data set than the run's, in any format of data.Open, with the run's classes; empty: the run's
+	DataOptions string // choices of data.Open for Data, as Config.DataOptions
+}
+
 // Evaluate scores the saved model of a run on a part of its data.
 func Evaluate(ctx context.Context, dir string, part data.Split, ev Events) (*Report, error) {
+	return EvaluateOn(ctx, dir, EvalOptions{Part: part}, ev)
+}
+
+// EvaluateOn scores the saved model of a run on a part of its own or of another data set. The other set's classes are found by name, where it names them, and
+// must be the run's.
+func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Report, error) {
 	c, err := ReadRun(dir)
 	if err != nil {
 		return nil, err
+	}
+	if o.Data != "" {
+		c.Data, c.DataOptions = o.Data, o.DataOptions
 	}
 	if c, err = c.Resolve(); err != nil {
 		return nil, err
@@ -42,25 +59,39 @@ func Evaluate(ctx context.Context, dir string, part data.Split, ev Events) (*Rep
 	var r *Report
 	err = guard(func() error {
 		var err error
-		r, err = evaluate(ctx, dir, c, part, ev)
+		r, err = evaluate(ctx, dir, c, o, ev)
 		return err
 	})
 	return r, err
 }
 
-func evaluate(ctx context.Context, dir string, c Config, part data.Split, ev Events) (*Report, error) {
-	ds, err := Open(c)
+func evaluate(ctx context.Context, dir string, c Config, o EvalOptions, ev Events) (*Report, error) {
+	mc, err := readModelConfig(dir + "/model")
+	if err != nil {
+		return nil, err
+	}
+	part := o.Part
+	var ds *data.Dataset
+	if o.Data == "" || o.Data == ShapesName {
+		ds, err = Open(c)
+	} else {
+		var opt data.Options
+		if opt, err = c.dataOptions(); err != nil {
+			return nil, err
+		}
+		opt.Classes = mc.LabelNames
+		ds, err = data.Open(c.Data, opt)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer ds.Close()
+	if !slices.Equal(ds.Classes, mc.LabelNames) {
+		return nil, fmt.Errorf("%w: the classes of %s are not those of the model, in the same order", ErrData, ds.Name)
+	}
 	rows := ds.Rows(part)
 	if !labelled(ds, part) || len(rows) == 0 {
 		return nil, fmt.Errorf("%w: %s has no %v rows with full labels", ErrData, ds.Name, part)
-	}
-	mc, err := readModelConfig(dir + "/model")
-	if err != nil {
-		return nil, err
 	}
 	sd, _, err := nn.LoadSafetensors(dir + "/model/" + modelWeights)
 	if err != nil {
@@ -73,8 +104,8 @@ func evaluate(ctx context.Context, dir string, c Config, part data.Split, ev Eve
 	var l learner
 	if mc.FeaturesOnly {
 		s.latent = false // a saved head is a linear one
-		f, err := newFrozen(ctx, s)
-		if err != nil {
+		f := &frozen{session: s}
+		if err := f.loadFeatures(ctx); err != nil {
 			return nil, err
 		}
 		f.weight, f.bias, l = sd["weight"], sd["bias"], f

@@ -137,6 +137,20 @@ func (f *frozen) loadFeatures(ctx context.Context) error {
 			return err
 		}
 	}
+	if c.Features == OwnFeatures {
+		own := f.ds.Features
+		if own == nil {
+			return fmt.Errorf("%w: %s holds no features; give --features FILE.npy or --weights FILE", ErrData, f.ds.Name)
+		}
+		if f.net != nil && f.net.model.FeatureDim() != own.Dim {
+			return fmt.Errorf("%w: %s has %d features per row, %s gives %d", ErrData, f.ds.Name, own.Dim, c.Backbone, f.net.model.FeatureDim())
+		}
+		f.features, f.at = torch.FromSlice(own.Values, n, own.Dim), make([]int, n)
+		for i := range f.at {
+			f.at[i] = i
+		}
+		return nil
+	}
 	if c.Features != "" {
 		var dim int
 		if f.features, dim, f.at, err = readFeatures(c.Features, f.ds); err != nil {

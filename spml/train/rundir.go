@@ -64,7 +64,7 @@ func environment(c Config, ds *data.Dataset) (Environment, error) {
 		path string
 		to   *string
 	}{{c.Weights, &e.WeightsSHA256}, {c.Features, &e.Features}, {c.StrongFeatures, &e.Strong}, {c.PseudoLabels, &e.Pseudo}} {
-		if h.path == "" {
+		if h.path == "" || h.path == OwnFeatures {
 			continue
 		}
 		var sums []string

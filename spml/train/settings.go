@@ -31,7 +31,8 @@ func Settings() []Setting {
 }
 
 var settingDocs = map[string]string{
-	"data":            "data folder, or \"shapes\" for the built-in pictures",
+	"data":            "data set in any format of spml data formats, or \"shapes\" for the built-in pictures",
+	"data_options":    "choices of the data set, NAME=VALUE joined by commas: format, set, images, classes, labels, difficult, empty, missing, unknown, no-validation",
 	"data_seed":       "seed of the observed labels (default: the seed)",
 	"method":          "loss, for instance an, bce, em, gr, ll-r; all: spml loss list",
 	"params":          "parameters of the loss, NAME=NUMBER",
@@ -40,7 +41,7 @@ var settingDocs = map[string]string{
 	"log_eps":         "epsilon inside logarithms, as in the released code (0: exact)",
 	"backbone":        "backbone (default mobilenet_v2; small_cnn for shapes)",
 	"weights":         "file with the backbone's weights, safetensors or .pth (torchvision or timm names)",
-	"features":        "with --frozen: .npy files with one feature row per image, joined by commas",
+	"features":        "with --frozen: .npy files with one feature row per image, joined by commas; or \"data\" for those that the data set holds",
 	"strong_features": "the same of a strongly augmented view, for plc",
 	"pseudo_labels":   ".npy file with 1, 0 and -1 for each image and class, for vlpl and gpr",
 	"mode":            "fine-tune or frozen",

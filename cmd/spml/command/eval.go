@@ -15,6 +15,7 @@ func newEval() *cobra.Command {
 	var (
 		part, progress string
 		asJSON         bool
+		o              train.EvalOptions
 	)
 	cmd := &cobra.Command{
 		Use:   "eval RUN",
@@ -22,7 +23,8 @@ func newEval() *cobra.Command {
 		Long: `Scores the saved model of a run directory on the test part (or another part) of the run's data, with full labels.
 
   spml eval runs/em
-  spml eval runs/em --part val --json`,
+  spml eval runs/em --part val --json
+  spml eval runs/em --data other-photos                       on another set with the same classes`,
 		Args: exactly(1, "one run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			split, err := data.ParseSplit(part)
@@ -33,7 +35,8 @@ func newEval() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rep, err := train.Evaluate(cmd.Context(), args[0], split, r.events())
+			o.Part = split
+			rep, err := train.EvaluateOn(cmd.Context(), args[0], o, r.events())
 			r.clear()
 			if err != nil {
 				return err
@@ -53,6 +56,8 @@ func newEval() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&part, "part", "test", "train, val or test")
+	f.StringVar(&o.Data, "data", "", "another data set, in any format of `spml data formats`")
+	f.StringVar(&o.DataOptions, "data-options", "", dataOptionHelp)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
 	return cmd

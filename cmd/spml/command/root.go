@@ -17,6 +17,7 @@ func newRoot() *cobra.Command {
   spml eval RUN                                               score the test part of a run's data
   spml predict RUN photo.jpg …                                label photos
   spml recipe list                                            the papers' settings
+  spml data show DIR                                          what a data set holds, in 17 formats
   spml loss list                                              the methods, and what they need
   spml metric scores.npy labels.npy                           mAP, F1, ranking and calibration of any scores
   spml clip zeroshot photo.jpg --model M --labels dog,cat     CLIP models: look at, convert, use
@@ -25,7 +26,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{guessFlag(cmd, err)} })
-	root.AddCommand(newTrain(), newEval(), newPredict(), newDemo(), newRecipe(), newConfig(), newPlan(), newVerify(), newLoss(), newClip(), newMetric(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
+	root.AddCommand(newTrain(), newEval(), newPredict(), newDemo(), newRecipe(), newConfig(), newPlan(), newVerify(), newLoss(), newData(), newClip(), newMetric(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
 		Long:  exitCodesText,
