@@ -118,8 +118,12 @@ func (w *weights) addSafetensors(path string) error {
 	if err != nil {
 		return err
 	}
-	w.container = "safetensors"
-	w.paths, w.closers = append(w.paths, path), append(w.closers, f)
+	w.closers = append(w.closers, f)
+	return w.addFile(path, f)
+}
+
+func (w *weights) addFile(path string, f *safetensors.File) error {
+	w.container, w.paths = "safetensors", append(w.paths, path)
 	w.metadata = f.Metadata()
 	for _, name := range f.Names() {
 		info, _ := f.Info(name)

@@ -81,10 +81,12 @@ func openClip(cmd *cobra.Command, path string, load loadFlags, dtype, size strin
 	if o.ImageSize, err = parseSize(size); err != nil {
 		return nil, err
 	}
+	var m *clip.Model
 	if path == "" {
-		return nil, usageError{fmt.Errorf("%s wants --model FOLDER or FILE", cmd.CommandPath())}
+		m, err = clip.OpenBuiltin(o)
+	} else {
+		m, err = clip.Open(path, o)
 	}
-	m, err := clip.Open(path, o)
 	if err != nil {
 		return nil, err
 	}
@@ -328,8 +330,10 @@ func (o *encodeFlags) fingerprint(m *clip.Model, paths []string) (string, error)
 		dir = filepath.Dir(dir)
 	}
 	files := slices.Clone(paths)
-	for _, w := range l.Weights {
-		files = append(files, filepath.Join(dir, w))
+	if o.model != "" {
+		for _, w := range l.Weights {
+			files = append(files, filepath.Join(dir, w))
+		}
 	}
 	for _, p := range files {
 		st, err := os.Stat(p)
