@@ -2,7 +2,8 @@
 
 Usage: compare.py SIDE DATA OUT.csv [--only a,b] [--rounds 30] [--seconds 0.15]
 SIDE is the Go program of bench/side, DATA the data root with data/. One thread on both sides."""
-import argparse, csv, glob, os, random, statistics, subprocess, sys, time
+import argparse, csv, glob, os, statistics, subprocess, sys, time
+import paired
 
 p = argparse.ArgumentParser()
 p.add_argument("side")
@@ -12,9 +13,7 @@ p.add_argument("--only", default="", help="comma-separated substrings of case na
 p.add_argument("--rounds", type=int, default=30)
 p.add_argument("--seconds", type=float, default=0.15, help="length of one sample")
 a = p.parse_args()
-for v in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ[v] = "1"
-os.environ["GOMAXPROCS"] = "2"  # one for the work, one for the collector
+paired.pin_threads()
 
 import json  # noqa: E402
 
@@ -49,21 +48,6 @@ photos = sorted(glob.glob(os.path.join(a.data, "data/coco/**/*.jpg"), recursive=
                 glob.glob(os.path.join(a.data, "data/VOCdevkit/VOC2012/JPEGImages/*.jpg")))
 weights = os.path.join(a.data, "data/weights/mobilenet_v2.safetensors")
 sample = os.path.join(a.data, "data/weights/samples/hot_dog.jpg")
-
-
-class Side:
-    """The Go process: one line `case iterations` in, seconds per call out."""
-
-    def __init__(self):
-        self.p = subprocess.Popen([a.side, "serve", a.data], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def __call__(self, case, n):
-        self.p.stdin.write(f"{case} {n}\n")
-        self.p.stdin.flush()
-        line = self.p.stdout.readline()
-        if not line:
-            sys.exit(f"{a.side} ended in case {case}")
-        return float(line)
 
 
 def mlp(make):
@@ -130,19 +114,12 @@ def spawn(cmd):
     return seconds, rss, out
 
 
-def interval(ratios):
-    """95 % bootstrap interval of the median of paired ratios."""
-    r = random.Random(0)
-    ms = sorted(statistics.median(r.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return ms[50], ms[1949]
-
-
 rows = []
 
 
 def report(case, what, ours, peer, target, unit, scale):
     ratios = [q / o for o, q in zip(ours, peer)]
-    lo, hi = interval(ratios)
+    lo, hi = paired.interval(ratios)
     m = statistics.median(ratios)
     met = "yes" if hi >= target else "no"
     rows.append([case, what, unit, f"{min(ours)*scale:.4g}", f"{statistics.median(ours)*scale:.4g}", f"{min(peer)*scale:.4g}",
@@ -155,7 +132,7 @@ def wanted(name):
     return not a.only or any(s in name for s in a.only.split(","))
 
 
-side = Side()
+side = paired.Side(a.side, a.data)
 for name, (what, ours_case, make, target) in cases.items():
     if not wanted(name):
         continue

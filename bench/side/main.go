@@ -1,11 +1,12 @@
 // Command side runs our half of the benchmarks that bench/peers/compare.py alternates with Python.
 //
-//	side serve DATA            reads "case iterations" lines, answers with seconds per call
+//	side serve DATA            reads "case iterations" lines, answers with seconds per call; "case value": a loss's value, or "none"
 //	side first WEIGHTS PHOTO   classifies one photo with ImageNet's MobileNetV2 and prints the class
 package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -45,6 +46,23 @@ func serve(data string) error {
 	made := map[string]func(n int) error{}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
+		if name, ok := strings.CutSuffix(lines.Text(), " value"); ok {
+			c, err := newLossCase(data, name)
+			if errors.Is(err, errNone) {
+				fmt.Println("none")
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			x, err := c.value()
+			if err != nil {
+				return err
+			}
+			made = map[string]func(n int) error{} // the inputs of one loss at a time
+			fmt.Println(x)
+			continue
+		}
 		var name string
 		var n int
 		if _, err := fmt.Sscan(lines.Text(), &name, &n); err != nil || n < 1 {
@@ -53,6 +71,13 @@ func serve(data string) error {
 		run, ok := made[name]
 		if !ok {
 			make, known := cases[name]
+			if strings.HasPrefix(name, lossPrefix) {
+				c, err := newLossCase(data, name)
+				if err != nil {
+					return err
+				}
+				make, known = func(string) (func(int) error, error) { return c.run, nil }, true
+			}
 			if !known {
 				return fmt.Errorf("no case %q", name)
 			}
