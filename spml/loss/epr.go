@@ -25,6 +25,11 @@ func init() {
 				return main.Add(reg)
 			}, nil
 		},
+		Fused: batchwise("epr", 1, func(b *Batch) []*torch.Tensor { return []*torch.Tensor{b.Logits, b.Observed} },
+			fixed(func(v Values) []float64 { return []float64{v["k"]} }),
+			func(v Values, _ Options) func(b *Batch, value *torch.Tensor) {
+				return func(b *Batch, value *torch.Tensor) { reportRegularised(b, value, v["k"], 1) }
+			}),
 	})
 }
 

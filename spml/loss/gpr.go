@@ -49,5 +49,23 @@ func init() {
 				return main.Add(reg.MulScalar(v["eta"]))
 			}, nil
 		},
+		Fused: fusedGPR(),
+	})
+}
+
+func fusedGPR() *FusedForm {
+	return batchwise("gpr", 1, observedAndPseudo, func(v Values) func(b *Batch) []float64 {
+		s, _ := scheduleOf(v) // New has refused a bad one
+		return func(b *Batch) []float64 {
+			at := b.point(s)
+			return []float64{at.W, at.B, at.Mu, at.Sigma, v["q2"], v["q3"], v["lam_lo"], v["lam_hi"], v["rho"], v["eta"], v["m_pos"]}
+		}
+	}, func(v Values, _ Options) func(b *Batch, value *torch.Tensor) {
+		return func(b *Batch, value *torch.Tensor) { reportRegularised(b, value, v["m_pos"], v["eta"]) }
+	}).except("with Batch.Trainable", func(b *Batch) string {
+		if b.Trainable != nil {
+			return "the parameters of Batch.Trainable get gradients from the composed form"
+		}
+		return ""
 	})
 }

@@ -34,23 +34,33 @@ func init() {
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
 				an, consistency, _ := plc(&b, v, o)
-				x, c := wide(b.Contrast.Features), b.Contrast
 				var contrast *torch.Tensor
 				if v.is("form") {
-					anchors, labels := x.Select(1, 0), c.Labels
-					if c.Current != nil {
-						rows := c.Current.EqScalar(1).Nonzero().Flatten(0, -1)
-						anchors, labels = anchors.IndexSelect(0, rows), labels.IndexSelect(0, rows)
-					}
-					contrast = InterClassContrast(anchors, x.Select(1, 1), labels, c.Labels, v["temperature"], float64(b.Logits.Numel()))
+					contrast = b.paperContrast(v["temperature"])
 				} else {
-					contrast = SupervisedContrast(x, c.Labels, v["temperature"])
+					contrast = SupervisedContrast(wide(b.Contrast.Features), b.Contrast.Labels, v["temperature"])
 				}
 				b.report("loss_lac", contrast)
 				return an.Add(consistency.MulScalar(v["lam"])).Add(contrast.MulScalar(v["lam_lac"]))
 			}, nil
 		},
+		Fused: fusedLAC(),
 	})
+}
+
+// paperContrast is eq. (7) with the batch's first views as anchors, divided by B·C of the rows that count.
+func (b *Batch) paperContrast(tau float64) *torch.Tensor {
+	x, c := wide(b.Contrast.Features), b.Contrast
+	anchors, labels := x.Select(1, 0), c.Labels
+	if c.Current != nil {
+		rows := c.Current.EqScalar(1).Nonzero().Flatten(0, -1)
+		anchors, labels = anchors.IndexSelect(0, rows), labels.IndexSelect(0, rows)
+	}
+	total := b.Logits.Numel()
+	if b.Rows != nil {
+		total = b.Rows.NeScalar(0).Sum().ItemInt() * b.Logits.Size(1)
+	}
+	return InterClassContrast(anchors, x.Select(1, 1), labels, c.Labels, tau, float64(total))
 }
 
 // check says what is wrong with embeddings [M, 2, D] and labels [M].

@@ -76,6 +76,7 @@ func init() {
 					return o.Reduction.apply(torch.Where(modified, torch.Where(y.EqScalar(1), neg, pos), l))
 				}, nil
 			},
+			Fused: fusedLargeLoss(s.id != "ll-r", permanent),
 		})
 	}
 }

@@ -16,11 +16,11 @@ func init() {
 		Needs:   Observed | StrongView,
 		Tables:  []string{"LAC"},
 		New: func(v Values, o Options) (Func, error) {
-			return func(b Batch) *torch.Tensor {
-				an, consistency, _ := plc(&b, v, o)
-				return an.Add(consistency.MulScalar(v["lam"]))
-			}, nil
+			return func(b Batch) *torch.Tensor { return plcValue(b, v, o) }, nil
 		},
+		Fused: plcForm(func(v Values, o Options) func(b *Batch, value *torch.Tensor) {
+			return func(b *Batch, _ *torch.Tensor) { plcValue(*b.withoutRows(), v, o) } // its masks are as large as the batch
+		}),
 	})
 }
 
@@ -30,6 +30,17 @@ func plcParams(delta float64) []Param {
 		{Name: "lam", Doc: "λ, weight of the consistency term", Default: 1, Max: inf},
 		{Name: "form", Doc: "masks and sums", Choices: []string{"code", "paper"}},
 	}
+}
+
+func plcValue(b Batch, v Values, o Options) *torch.Tensor {
+	an, consistency, _ := plc(&b, v, o)
+	return an.Add(consistency.MulScalar(v["lam"]))
+}
+
+// plcForm is the fused form of AN + λ·PLC.
+func plcForm(report func(v Values, o Options) func(b *Batch, value *torch.Tensor)) *FusedForm {
+	return batchwise("plc", 2, func(b *Batch) []*torch.Tensor { return []*torch.Tensor{b.Logits, b.Strong, b.Observed} },
+		fixed(func(v Values) []float64 { return []float64{v["delta"], v["lam"], v["form"]} }), report)
 }
 
 // plc gives both terms and the hard labels.

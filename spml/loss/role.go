@@ -31,5 +31,14 @@ func init() {
 				return half(z, like(b.frozen().Estimate.Detach(), z)).Add(half(u, b.constants())).MulScalar(0.5).Add(reg)
 			}, nil
 		},
+		Fused: batchwise("role", 2, func(b *Batch) []*torch.Tensor { return []*torch.Tensor{b.Logits, b.Estimate, b.Observed} },
+			fixed(func(v Values) []float64 { return []float64{v["k"]} }),
+			func(v Values, _ Options) func(b *Batch, value *torch.Tensor) {
+				return func(b *Batch, _ *torch.Tensor) {
+					c := b.withoutRows()
+					z := c.logits()
+					b.report("reg", countRegulariser(z, v["k"]).Add(countRegulariser(like(c.Estimate, z), v["k"])).MulScalar(0.5))
+				}
+			}),
 	})
 }

@@ -35,5 +35,8 @@ func init() {
 				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), negative(z, o.LogEps), unknown))
 			}, nil
 		},
+		Fused: batchwise("vlpl", 1, observedAndPseudo, fixed(func(v Values) []float64 {
+			return []float64{v["alpha"], v["beta_pos"], v["gamma_neg"], v["rho"]}
+		}), nil),
 	})
 }

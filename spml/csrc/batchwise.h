@@ -1,0 +1,46 @@
+// The passes of batch_math.h by name. Plain declarations: the files for AVX include this too.
+#pragma once
+
+#include <stdint.h>
+
+// X(name, functor, inputs, outputs, sums)
+#define GOSPML_BATCHWISE(X) \
+  X(count, Count, 1, 0, 1)  \
+  X(epr, Epr, 2, 1, 1)      \
+  X(vlpl, Vlpl, 3, 1, 1)    \
+  X(gpr, Gpr, 3, 1, 1)      \
+  X(role, Role, 3, 2, 1)    \
+  X(plc, Plc, 3, 2, 3)      \
+  X(large, Large, 2, 2, 1)
+
+namespace spml {
+
+enum Batchwise {
+#define X(name, F, inputs, outputs, sums) BATCHWISE_##name,
+  GOSPML_BATCHWISE(X)
+#undef X
+      BATCHWISE_COUNT
+};
+
+// A run of entries in one type, float or double.
+struct BatchSpan {
+  const void* in[3];
+  void* out[2]; // read in kernels with outputs only
+  int64_t n;
+  const double* params;
+  double sums[3]; // what the run adds up to
+};
+
+using BatchKernel = void (*)(BatchSpan&);
+
+// One pass with and without outputs; and e^(x-top) of a row, which returns the sum.
+struct BatchKernels {
+  const char* name;
+  BatchKernel run[BATCHWISE_COUNT][2];
+  double (*exp_row)(float* x, int64_t n, double top);
+};
+
+extern const BatchKernels batch_avx512, batch_avx2, batch_generic;
+extern const BatchKernel batch_double[BATCHWISE_COUNT][2];
+
+} // namespace spml
