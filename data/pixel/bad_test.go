@@ -178,7 +178,12 @@ func TestBombsCostNothing(t *testing.T) {
 	bombs := [][]byte{
 		forgedJPEG(t, 65535, 65535), pngChunks(ihdr(60000, 60000, 1, 0)), pngChunks(ihdr(1<<30, 1<<30, 16, 6)),
 		[]byte("RIFF\x20\x00\x00\x00WEBPVP8L\x05\x00\x00\x00\x2f\xff\xff\xff\x0f"),
+		append([]byte("GIF89a\xff\xff\xff\xff"), gifBytes(image.Pt(1, 1), image.Rect(0, 0, 1, 1), nil, -1, false, 0)[10:]...),
+		// A whole file: 400 million pixels of one bit in 50 kB.
+		pngChunks(ihdr(20000, 20000, 1, 0), chunk("IDAT", deflated(make([]byte, 20000*2501))), chunk("IEND", nil)),
 	}
+	runtime.GC() // of what the last one was made from
+	debug.FreeOSMemory()
 	var before, after runtime.MemStats
 	resident := residentKB(t)
 	runtime.ReadMemStats(&before)

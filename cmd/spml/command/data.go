@@ -29,9 +29,10 @@ func newData() *cobra.Command {
   spml data convert VOCdevkit/VOC2012 out --to jsonl           another format
   spml data single-positive photos observed_1.csv --seed 1     labels that training may see
   spml data split photos split.csv --val 0.2 --test 0.2        parts
+  spml data pixels photo.jpg --resize squash:448 --crc         what the network would see
   spml data formats                                            what can be read`,
 	}
-	cmd.AddCommand(newDataFormats(), newDataShow(), newDataStat(), newDataCheck(), newDataConvert(), newDataSinglePositive(), newDataSplit(), newDataIndex())
+	cmd.AddCommand(newDataFormats(), newDataShow(), newDataStat(), newDataCheck(), newDataConvert(), newDataSinglePositive(), newDataSplit(), newDataIndex(), newDataPixels())
 	return cmd
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/data/pixel/parity"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/metric/scorefile"
@@ -91,7 +92,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInt
 	case isUsage(err), errors.As(err, &config), is(train.ErrRunExists):
 		return exitUsage
-	case is(native.ErrNotFound, torch.ErrLibrary, pixel.ErrLibrary):
+	case is(native.ErrNotFound, torch.ErrLibrary, pixel.ErrLibrary, parity.ErrNoPillow):
 		return exitMissing
 	case is(torch.ErrOutOfMemory):
 		return exitMemory
