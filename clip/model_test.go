@@ -68,6 +68,17 @@ func TestModelOtherSize(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A grid of the same number of places: open_clip leaves the table as it is, Hugging Face resizes it.
+func TestPositionsOfAnotherShape(t *testing.T) {
+	table := torch.Randn(torch.S(17, 3))
+	v := Vision{ImageSize: [2]int{4, 4}, PatchSize: 1, Positions: PositionsOpenCLIP}
+	require.Same(t, table, ResizePositions(table, v, 2, 8))
+	v.Positions = PositionsHuggingFace
+	other := ResizePositions(table, v, 2, 8)
+	require.Equal(t, table.Shape(), other.Shape())
+	require.False(t, table.Equal(other))
+}
+
 func TestZeroShot(t *testing.T) {
 	ctx := t.Context()
 	m, e := open(t, "hf_gelu_fp32", Options{})

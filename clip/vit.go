@@ -124,7 +124,8 @@ func (v *ViT) grid(x *torch.Tensor) (rows, columns int) {
 // class token's row kept and the others resized by c.Positions, bicubic without aligned corners. table is [1+rows·columns of c.Grid, D].
 func ResizePositions(table *torch.Tensor, c Vision, rows, columns int) *torch.Tensor {
 	oldRows, oldColumns := c.Grid()
-	if rows == oldRows && columns == oldColumns {
+	same := rows == oldRows && columns == oldColumns
+	if same || c.Positions == PositionsOpenCLIP && rows*columns == oldRows*oldColumns { // open_clip compares the number of tokens only
 		return table
 	}
 	d := table.Size(1)
