@@ -43,7 +43,7 @@ func newNetwork(s *session) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.loader, err = data.NewLoader(s.ds, data.LoaderOptions{Width: n.size, Height: n.size, CacheBytes: int64(s.c.CacheMB) << 20, Log: s.ev.logger()})
+	n.loader, err = data.NewLoader(s.ds, data.LoaderOptions{Width: n.size, Height: n.size, CacheBytes: s.cacheBytes, Log: s.ev.logger()})
 	return n, err
 }
 

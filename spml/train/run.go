@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -29,15 +30,11 @@ const (
 
 // Result is what a run ended with.
 type Result struct {
-	Best   EpochRecord   // the epoch with the highest validation mAP; the last one where there is no validation part
-	Epochs []EpochRecord // all
-	Broken []data.Broken // images that could not be read
+	Best   EpochRecord   `json:"best"`   // the epoch with the highest validation mAP; the last one where there is no validation part
+	Epochs []EpochRecord `json:"epochs"` // all
+	Broken []data.Broken `json:"-"`      // images that could not be read
 	// Stopped says why the run ended: all epochs, or a stop rule.
-	Stopped string
-}
-
-func (r *Result) summary() map[string]any {
-	return map[string]any{"best": r.Best, "last": r.Epochs[len(r.Epochs)-1], "epochs": len(r.Epochs), "stopped": r.Stopped}
+	Stopped string `json:"stopped"`
 }
 
 // Run trains by a configuration. Cancelling ctx, its deadline, or MaxSteps ends it after the current step, with a checkpoint where there is a run
@@ -78,6 +75,29 @@ func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (*
 	}
 	return guarded(ctx, c, ev, true)
 }
+
+// Finished gives the result of a run that is done with exactly these settings, else false.
+func Finished(c Config) (*Result, bool) {
+	c, err := c.prepare()
+	if err != nil {
+		return nil, false
+	}
+	old, err := ReadRun(c.Run)
+	if err != nil || differences(old, c) != "" {
+		return nil, false
+	}
+	b, err := os.ReadFile(filepath.Join(c.Run, resultFile))
+	if err != nil {
+		return nil, false
+	}
+	var r Result
+	if json.Unmarshal(b, &r) != nil || len(r.Epochs) == 0 {
+		return nil, false
+	}
+	return &r, true
+}
+
+const resultFile = "result.json"
 
 // HasRun says whether a folder holds a run that Resume can go on with.
 func HasRun(dir string) bool { return exists(filepath.Join(dir, "run.yaml")) }
@@ -127,9 +147,13 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 		return nil, err
 	}
 	defer ds.Close()
+	shared := share(ctx, ds)
 	s, err := newSession(c, ds, ev)
 	if err != nil {
 		return nil, err
+	}
+	if shared {
+		s.cacheBytes = 0 // the common cache holds the images
 	}
 	if err := s.checkLabels(); err != nil {
 		return nil, err

@@ -31,6 +31,8 @@ type session struct {
 	random *random.RandomState // the recipe's draws, in their order
 	torch  *torch.Generator    // initial values of a backbone without weights, and a latent head's draws
 
+	cacheBytes int64 // for decoded images
+
 	latent, betas, maps bool // what the loss reads beside logits
 }
 
@@ -41,7 +43,7 @@ func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
 		return nil, err
 	}
 	set := c.parameters(e)
-	s := &session{c: c, ds: ds, ev: ev, entry: e, train: ds.Rows(data.Train), random: random.New(c.Seed)}
+	s := &session{c: c, ds: ds, ev: ev, entry: e, train: ds.Rows(data.Train), random: random.New(c.Seed), cacheBytes: int64(c.CacheMB) << 20}
 	if s.values, err = e.ResolveForm(c.Preset, set, c.Form); err != nil {
 		return nil, err
 	}
@@ -207,7 +209,7 @@ func (t *trainer) fit(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	return res, t.dir.json("result.json", res.summary())
+	return res, t.dir.json(resultFile, res)
 }
 
 // epoch does what is left of the epoch in work.
@@ -448,6 +450,9 @@ func (t *trainer) keepBest(rec EpochRecord, test *Scores) error {
 	}
 	if test == nil {
 		return nil
+	}
+	if err := test.write(t.dir.path); err != nil {
+		return err
 	}
 	return t.dir.json("test_scores.json", summary(test, rec))
 }

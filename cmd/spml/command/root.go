@@ -31,6 +31,7 @@ func newRoot() *cobra.Command {
 		Short: "What the exit codes mean",
 		Long:  exitCodesText,
 	})
+	root.AddCommand(newCompare(), newSweep())
 	return root
 }
 

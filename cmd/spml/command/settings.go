@@ -203,3 +203,5 @@ func guessFlag(cmd *cobra.Command, err error) error {
 	}
 	return err
 }
+
+func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

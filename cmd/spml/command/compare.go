@@ -1,0 +1,233 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/recipe"
+	"github.com/gospml/gospml/spml/train"
+)
+
+// referenceSeeds are the papers' and those of the reference runs.
+var referenceSeeds = []uint32{1200, 1, 2, 3, 4}
+
+// comparison are the flags that compare and sweep share.
+type comparison struct {
+	s          *settingFlags
+	dir, form  string
+	seeds      string
+	jobs, reps int
+}
+
+func (c *comparison) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	c.s = addSettings(f, "seed", "run", "method")
+	f.StringVar(&c.dir, "run", "", "folder for the runs; what is done there is not done again")
+	f.StringVar(&c.seeds, "seeds", "5", "number of seeds (of 1200, 1, 2, 3, 4, 5, …), or a list: 7,8,")
+	f.IntVar(&c.jobs, "jobs", 0, "runs at once (default: as many as cores on features, else 1)")
+	f.IntVar(&c.reps, "replicates", 0, "bootstrap replicates (default 1000; 200 where the scores are many)")
+	f.StringVar(&c.form, "format", "md", "table on the output: md, csv, latex or json; all four are in the folder")
+}
+
+func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
+	seeds, err := parseSeeds(c.seeds)
+	if err != nil {
+		return usageError{err}
+	}
+	if c.dir == "" {
+		return usageError{fmt.Errorf("--run FOLDER is missing: the runs of a comparison are kept there")}
+	}
+	l, err := c.s.layers(os.Environ())
+	if err != nil {
+		return err
+	}
+	t, err := compare.Run(cmd.Context(), compare.Options{
+		Settings: l.values, Variants: variants, Seeds: seeds, Dir: c.dir, Jobs: c.jobs, Replicates: c.reps,
+		Note: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) },
+	})
+	if err != nil {
+		return err
+	}
+	for _, format := range compare.Formats {
+		var b bytes.Buffer
+		if err := t.Write(&b, format); err != nil {
+			return err
+		}
+		name := map[string]string{"latex": "table.tex"}[format]
+		if name == "" {
+			name = "table." + format
+		}
+		if err := atomicfile.WriteBytes(filepath.Join(c.dir, name), 0o644, b.Bytes()); err != nil {
+			return err
+		}
+	}
+	return t.Write(cmd.OutOrStdout(), c.form)
+}
+
+func parseSeeds(s string) ([]uint32, error) {
+	if n, err := strconv.Atoi(s); err == nil {
+		if n < 1 || n > 1000 {
+			return nil, fmt.Errorf("--seeds %d: want 1 to 1000", n)
+		}
+		out := append([]uint32(nil), referenceSeeds[:min(n, len(referenceSeeds))]...)
+		for len(out) < n {
+			out = append(out, uint32(len(out)))
+		}
+		return out, nil
+	}
+	var out []uint32
+	for _, f := range strings.Split(strings.TrimSuffix(s, ","), ",") {
+		n, err := strconv.ParseUint(strings.TrimSpace(f), 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("--seeds %q: want a number of seeds, or seeds with commas between", s)
+		}
+		out = append(out, uint32(n))
+	}
+	return out, nil
+}
+
+func newCompare() *cobra.Command {
+	var methods []string
+	c := &comparison{}
+	cmd := &cobra.Command{
+		Use:   "compare --data DIR --methods an,em,gr --run FOLDER",
+		Short: "Train several methods with several seeds and print a table",
+		Long: `Trains every method with every seed, shares features and decoded images between the runs, and prints mean and standard deviation, the
+difference to the first method with a paired bootstrap over the test images, and the cost. Stopped, it goes on where it was.
+
+  spml compare --data photos --weights mobilenet_v2.safetensors --frozen --methods an,em,em-apl,gr --seeds 5 --run cmp
+  spml compare --data photos --features f.npy --frozen --methods all --seeds 5 --run cmp
+  spml compare --data photos --features f.npy --frozen --methods an,role:k=1.2 --seeds 7,8, --run cmp --format latex`,
+		Args: exactly(0, "only flags"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(methods) == 0 {
+				return usageError{fmt.Errorf("--methods is missing, for instance --methods an,em,gr, or all")}
+			}
+			var names []string
+			for _, m := range methods {
+				if strings.Contains(m, "=") && !strings.Contains(m, ":") && len(names) > 0 { // role:k=1.2,x=1 was cut at its comma
+					names[len(names)-1] += "," + m
+					continue
+				}
+				switch m {
+				case "all":
+					names = append(names, compare.AllMethods(true)...)
+				case "all-single":
+					names = append(names, compare.AllMethods(false)...)
+				default:
+					names = append(names, m)
+				}
+			}
+			v, err := compare.Methods(names)
+			if err != nil {
+				return err
+			}
+			return c.run(cmd, v)
+		},
+	}
+	c.flags(cmd)
+	cmd.Flags().StringSliceVar(&methods, "methods", nil, "methods, the first is the baseline; all: every method that needs no further files; all-single: those without full labels")
+	return cmd
+}
+
+func newSweep() *cobra.Command {
+	var (
+		grid   []string
+		method string
+	)
+	c := &comparison{}
+	cmd := &cobra.Command{
+		Use:   "sweep [SWEEP] --data DIR --method NAME --run FOLDER [--grid KEY=V,V]",
+		Short: "Train one method over a grid of settings",
+		Long: `Trains a method at every point of a grid, one of the papers' or your own, and prints the table. Stopped, it goes on where it was.
+Select the point by validation; the table shows test.
+
+  spml sweep cole-grid --data photos --weights resnet50.safetensors --method an --run sweep
+  spml sweep --data photos --features f.npy --frozen --method em --grid params.alpha=0.05,0.1,0.2 --grid lr=1e-3,1e-4 --seeds 2 --run sweep
+  spml sweep list`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usageError{fmt.Errorf("sweep wants one name at most, got %d", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "list" {
+				all, err := recipe.Sweeps()
+				if err != nil {
+					return err
+				}
+				for _, s := range all {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", s.Name, s.Source)
+				}
+				return nil
+			}
+			s := &recipe.Sweep{Grid: map[string][]any{}}
+			if len(args) == 1 {
+				named, err := recipe.GetSweep(args[0])
+				if err != nil {
+					return err
+				}
+				s = named
+			}
+			for _, g := range grid {
+				key, values, ok := strings.Cut(g, "=")
+				if !ok {
+					return usageError{fmt.Errorf("--grid %q: want KEY=VALUE,VALUE", g)}
+				}
+				for _, v := range strings.Split(values, ",") {
+					var x any
+					var err error
+					if strings.HasPrefix(key, "params.") {
+						x, err = strconv.ParseFloat(v, 64)
+					} else {
+						x, err = train.ParseSetting(key, v)
+					}
+					if err != nil {
+						return usageError{fmt.Errorf("--grid %q: %w", g, err)}
+					}
+					s.Grid[key] = append(s.Grid[key], x)
+				}
+			}
+			if method == "" {
+				method = s.Method
+			}
+			if method == "" {
+				return usageError{fmt.Errorf("--method is missing")}
+			}
+			points, err := s.Points()
+			if err != nil {
+				return &train.ConfigError{Msg: err.Error()}
+			}
+			var v []compare.Variant
+			for _, p := range points {
+				p["method"] = method
+				v = append(v, compare.Variant{Name: pointName(method, p), Set: p})
+			}
+			return c.run(cmd, v)
+		},
+	}
+	c.flags(cmd)
+	cmd.Flags().StringVar(&method, "method", "", "method that is trained")
+	cmd.Flags().StringArrayVar(&grid, "grid", nil, "setting or params.NAME with its values: lr=1e-3,1e-4; repeatable")
+	return cmd
+}
+
+// pointName is the method and the point's settings in one word.
+func pointName(method string, p map[string]any) string {
+	parts := []string{method}
+	for _, k := range sortedKeys(p) {
+		if k != "method" {
+			parts = append(parts, fmt.Sprintf("%s=%v", strings.TrimPrefix(k, "params."), p[k]))
+		}
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,370 @@
+// Package compare trains several methods with several seeds on one data set and makes a table that can be shown: mean and standard
+// deviation, the difference to the first method with a paired bootstrap over images, and what each row cost.
+//
+// Runs lie in a folder of their own each; what is done is not done again, what was stopped goes on. Frozen features are computed once and
+// decoded images are shared. A point of a sweep is a row like a method.
+//
+// Run keeps several OS threads busy where runs are small; it may be called side by side with different folders. Functions return errors.
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/train"
+)
+
+// Variant is a row: settings on top of the common ones. A parameter of the loss is params.NAME.
+type Variant struct {
+	Name string
+	Set  map[string]any
+}
+
+// Options say what is compared.
+type Options struct {
+	Settings map[string]any // common settings, keys of package train
+	Variants []Variant      // the first is what the others are compared with
+	Seeds    []uint32
+	Dir      string // folder of the runs
+	Jobs     int    // runs at once; 0: as many as cores on features, else 1
+	// Replicates of the bootstrap; 0: 1000, or 200 where the scores are many.
+	Replicates int
+	// Note tells of finished runs; it may come from several goroutines, one at a time.
+	Note func(text string)
+}
+
+// Methods makes a variant of each method; a name may carry parameters: "role:k=1.2".
+func Methods(names []string) ([]Variant, error) {
+	var out []Variant
+	for _, n := range names {
+		id, rest, _ := strings.Cut(n, ":")
+		e, err := loss.Lookup(id)
+		if err != nil {
+			return nil, &train.ConfigError{Msg: strings.TrimPrefix(err.Error(), "loss: ")}
+		}
+		v := Variant{Name: e.ID, Set: map[string]any{"method": e.ID}}
+		if rest != "" {
+			p, err := train.ParseSetting("params", rest)
+			if err != nil {
+				return nil, err
+			}
+			for k, x := range p.(map[string]any) {
+				v.Set["params."+k] = x
+			}
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// AllMethods are the ids that can be trained on features without further files; training rows without full labels leave out those that
+// need them.
+func AllMethods(full bool) []string {
+	var ids []string
+	for _, e := range loss.Entries() {
+		if train.Trainable(e) && e.Needs&(loss.PseudoLabels|loss.StrongView) == 0 && (full || e.Needs&loss.Full == 0) {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// Row is a line of the table. mAP are percents.
+type Row struct {
+	Name       string             `json:"name"`
+	Seeds      []uint32           `json:"seeds"`
+	Best       []float64          `json:"test_map_best_epoch"` // per seed
+	Last       []float64          `json:"test_map_last_epoch"`
+	BestMean   float64            `json:"best_mean"`
+	BestSD     float64            `json:"best_sd"` // of the sample; 0 for one seed
+	LastMean   float64            `json:"last_mean"`
+	LastSD     float64            `json:"last_sd"`
+	Epochs     []int              `json:"best_epochs"`
+	Seconds    float64            `json:"seconds"`              // of training and scoring, mean of a run
+	Difference *metric.Comparison `json:"difference,omitempty"` // to the first row, over the seeds that both have
+	Settings   map[string]any     `json:"settings"`
+}
+
+// Table is what Run makes.
+type Table struct {
+	Data    string `json:"data"`
+	Test    int    `json:"test_images"`
+	Classes int    `json:"classes"`
+	Mode    string `json:"mode"`
+	Rows    []Row  `json:"rows"`
+}
+
+// job is one run.
+type job struct {
+	variant, seed int
+	config        train.Config
+	result        *train.Result
+}
+
+// Run trains what is missing and makes the table. A stopped context ends it; called again it goes on.
+func Run(ctx context.Context, o Options) (*Table, error) {
+	if len(o.Variants) == 0 || len(o.Seeds) == 0 || o.Dir == "" {
+		return nil, &train.ConfigError{Msg: "a comparison wants methods, seeds and a folder for its runs"}
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	jobs, err := o.jobs()
+	if err != nil {
+		return nil, err
+	}
+	first := jobs[0].config
+	if first.Mode == train.Frozen && first.Features == "" {
+		if err := o.shareFeatures(ctx, jobs); err != nil {
+			return nil, err
+		}
+	}
+	if first.Mode != train.Frozen {
+		ctx = train.WithImages(ctx, train.NewImageCache(int64(first.CacheMB)<<20))
+	}
+	if err := o.train(ctx, jobs); err != nil {
+		return nil, err
+	}
+	return o.table(jobs)
+}
+
+func (o *Options) jobs() ([]*job, error) {
+	var jobs []*job
+	names := map[string]bool{}
+	for i, v := range o.Variants {
+		if names[v.Name] {
+			return nil, &train.ConfigError{Msg: fmt.Sprintf("%s is named twice", v.Name)}
+		}
+		names[v.Name] = true
+		for j, seed := range o.Seeds {
+			m := maps.Clone(o.Settings)
+			params := map[string]any{}
+			if p, ok := m["params"].(map[string]any); ok {
+				maps.Copy(params, p)
+			}
+			for k, x := range v.Set {
+				if name, ok := strings.CutPrefix(k, "params."); ok {
+					params[name] = x
+				} else {
+					m[k] = x
+				}
+			}
+			m["params"] = params
+			m["seed"] = int64(seed)
+			m["run"] = filepath.Join(o.Dir, v.Name, fmt.Sprintf("seed-%d", seed))
+			c, err := train.FromSettings(m)
+			if err != nil {
+				return nil, err
+			}
+			c, err = c.Resolve()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", v.Name, err)
+			}
+			if c.Mode == train.Frozen && m["save_every"] == nil {
+				c.SaveEvery = "off" // such a run takes seconds
+			}
+			jobs = append(jobs, &job{variant: i, seed: j, config: c})
+		}
+	}
+	return jobs, nil
+}
+
+func (o *Options) note(format string, a ...any) {
+	if o.Note != nil {
+		o.Note(fmt.Sprintf(format, a...))
+	}
+}
+
+// shareFeatures computes the features once. A file that is there belongs to the same backbone, weights and size, by its name.
+func (o *Options) shareFeatures(ctx context.Context, jobs []*job) error {
+	c := jobs[0].config
+	sum, err := fileHash(c.Weights)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(o.Dir, fmt.Sprintf("features-%s-%.12s-%d.npy", c.Backbone, sum, c.ImageSize))
+	if _, err := os.Stat(strings.TrimSuffix(path, ".npy") + ".txt"); err != nil { // written after the .npy file
+		o.note("computing the features of every image once: %s", path)
+		if err := train.ExtractFeatures(ctx, c, path, train.Events{}); err != nil {
+			return err
+		}
+	}
+	for _, j := range jobs {
+		j.config.Features = path
+	}
+	return nil
+}
+
+func (o *Options) train(ctx context.Context, jobs []*job) error {
+	n := o.Jobs
+	if n < 1 {
+		n = 1
+		if jobs[0].config.Mode == train.Frozen {
+			n = runtime.NumCPU()
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	todo := make(chan *job)
+	var (
+		wait  sync.WaitGroup
+		mu    sync.Mutex
+		first error
+		done  int
+	)
+	for range n {
+		wait.Go(func() {
+			for j := range todo {
+				begun := time.Now()
+				err := j.run(ctx)
+				mu.Lock()
+				if err != nil && first == nil {
+					first = fmt.Errorf("%s, seed %d: %w", o.Variants[j.variant].Name, o.Seeds[j.seed], err)
+					cancel(context.Cause(ctx))
+				}
+				if err == nil {
+					done++
+					o.note("%d/%d  %s seed %d: test mAP %.2f (%v)", done, len(jobs), o.Variants[j.variant].Name, o.Seeds[j.seed], j.result.Best.TestMAP, time.Since(begun).Round(100*time.Millisecond))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+feed:
+	for _, j := range jobs {
+		select {
+		case todo <- j:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(todo)
+	wait.Wait()
+	if first == nil {
+		first = context.Cause(ctx)
+	}
+	return first
+}
+
+// run does a job, or takes its result where it is done.
+func (j *job) run(ctx context.Context) (err error) {
+	if r, ok := train.Finished(j.config); ok {
+		j.result = r
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	if train.HasRun(j.config.Run) {
+		j.result, err = train.Resume(ctx, j.config.Run, func(c *train.Config) { *c = j.config }, train.Events{})
+		var config *train.ConfigError
+		if !errors.As(err, &config) {
+			return err
+		}
+		return fmt.Errorf("%w; remove %s to train it anew", err, j.config.Run)
+	}
+	j.result, err = train.Run(ctx, j.config, train.Events{})
+	return err
+}
+
+// table reads the runs' scores and compares.
+func (o *Options) table(jobs []*job) (*Table, error) {
+	first := jobs[0].config
+	ds, err := train.Open(first)
+	if err != nil {
+		return nil, err
+	}
+	defer ds.Close()
+	t := &Table{Data: ds.Name, Test: len(ds.Rows(data.Test)), Classes: ds.C(), Mode: first.Mode}
+	scores := make([][]*train.Scores, len(o.Variants))
+	for i, v := range o.Variants {
+		r := Row{Name: v.Name, Seeds: o.Seeds, Settings: v.Set}
+		for _, j := range jobs {
+			if j.variant != i {
+				continue
+			}
+			b, last := j.result.Best, j.result.Epochs[len(j.result.Epochs)-1]
+			r.Best, r.Last, r.Epochs = append(r.Best, b.TestMAP), append(r.Last, last.TestMAP), append(r.Epochs, b.Epoch)
+			for _, e := range j.result.Epochs {
+				r.Seconds += e.Seconds / float64(len(o.Seeds))
+			}
+			s, err := train.TestScores(j.config.Run)
+			if err != nil {
+				return nil, fmt.Errorf("the scores of %s: %w", j.config.Run, err)
+			}
+			scores[i] = append(scores[i], s)
+		}
+		r.BestMean, r.BestSD = meanSD(r.Best)
+		r.LastMean, r.LastSD = meanSD(r.Last)
+		if i > 0 {
+			c, err := o.paired(ds, scores[0], scores[i])
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", v.Name, err)
+			}
+			r.Difference = c
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	return t, nil
+}
+
+func meanSD(x []float64) (mean, sd float64) {
+	if len(x) == 1 {
+		return x[0], 0
+	}
+	return stat.MeanStdDev(x, nil)
+}
+
+// paired compares two rows on common resamples of the test images. The seeds' scores stand side by side as columns, whose mean average
+// precision is the mean over seeds of the mAP.
+func (o *Options) paired(ds *data.Dataset, a, b []*train.Scores) (*metric.Comparison, error) {
+	rows, c := a[0].Rows, ds.C()
+	width := c * len(a)
+	labels := make([]int8, 0, len(rows)*width)
+	truth := ds.Gather(ds.Labels, rows)
+	for i := range rows {
+		for range a {
+			labels = append(labels, truth[i*c:(i+1)*c]...)
+		}
+	}
+	wide := func(s []*train.Scores) ([]float32, error) {
+		out := make([]float32, 0, len(rows)*width)
+		for i := range rows {
+			for _, x := range s {
+				if !slices.Equal(x.Rows, rows) {
+					return nil, fmt.Errorf("%w: the runs scored other images", train.ErrData)
+				}
+				out = append(out, x.Values[i*c:(i+1)*c]...)
+			}
+		}
+		return out, nil
+	}
+	x, err := wide(a)
+	if err != nil {
+		return nil, err
+	}
+	y, err := wide(b)
+	if err != nil {
+		return nil, err
+	}
+	n := o.Replicates
+	if n == 0 && len(x) > 1<<20 {
+		n = 200
+	}
+	r, err := metric.CompareMAP(x, y, labels, width, metric.Resampling{Replicates: n})
+	return &r, err
+}

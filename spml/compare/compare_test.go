@@ -1,0 +1,120 @@
+package compare
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/train"
+)
+
+func scenes(t *testing.T) map[string]any {
+	return map[string]any{
+		"data": testroot.Shared(t, "data", "miml"), "features": testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"), "mode": "frozen", "epochs": 3,
+	}
+}
+
+func TestCompare(t *testing.T) {
+	v, err := Methods([]string{"AN-LS", "ll-r:delta_rel=0.004", "em"})
+	require.NoError(t, err)
+	require.Equal(t, "an-ls", v[0].Name)
+	dir := t.TempDir()
+	var notes []string
+	o := Options{Settings: scenes(t), Variants: v, Seeds: []uint32{1200, 1}, Dir: dir, Replicates: 100, Note: func(s string) { notes = append(notes, s) }}
+	table, err := Run(context.Background(), o)
+	require.NoError(t, err)
+	require.Len(t, notes, 6)
+	require.Len(t, table.Rows, 3)
+	require.Nil(t, table.Rows[0].Difference)
+
+	// A row's numbers are those of its runs, its difference that of the means.
+	single := scenes(t)
+	single["method"], single["seed"], single["params"] = "ll-r", 1, map[string]any{"delta_rel": 0.004}
+	c, err := train.FromSettings(single)
+	require.NoError(t, err)
+	res, err := train.Run(context.Background(), c, train.Events{})
+	require.NoError(t, err)
+	r := table.Rows[1]
+	require.Equal(t, res.Best.TestMAP, r.Best[1])
+	require.InDelta(t, (r.Best[0]+r.Best[1])/2, r.BestMean, 1e-12)
+	require.InDelta(t, math.Abs(r.Best[0]-r.Best[1])/math.Sqrt2, r.BestSD, 1e-12)
+	require.InDelta(t, r.BestMean-table.Rows[0].BestMean, r.Difference.Difference.Value, 1e-9)
+	require.Less(t, r.Difference.Difference.Low, r.Difference.Difference.High)
+
+	// Nothing is trained twice, and a run that is missing is made again to the same numbers.
+	marker := filepath.Join(dir, "em", "seed-1200", "run.yaml")
+	before, err := os.Stat(marker)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "em", "seed-1")))
+	again, err := Run(context.Background(), o)
+	require.NoError(t, err)
+	after, err := os.Stat(marker)
+	require.NoError(t, err)
+	require.Equal(t, before.ModTime(), after.ModTime())
+	require.Equal(t, table.Rows[2].Best, again.Rows[2].Best)
+
+	o.Settings["lr"] = 0.5
+	_, err = Run(context.Background(), o)
+	require.ErrorContains(t, err, "was 0.001, is 0.5")
+}
+
+func TestPairedOverSeedsIsTheMean(t *testing.T) {
+	v, err := Methods([]string{"an", "wan"})
+	require.NoError(t, err)
+	o := Options{Settings: scenes(t), Variants: v, Seeds: []uint32{5}, Dir: t.TempDir(), Replicates: 200}
+	table, err := Run(context.Background(), o)
+	require.NoError(t, err)
+	a, err := train.TestScores(filepath.Join(o.Dir, "an", "seed-5"))
+	require.NoError(t, err)
+	b, err := train.TestScores(filepath.Join(o.Dir, "wan", "seed-5"))
+	require.NoError(t, err)
+	c := train.Config{Data: o.Settings["data"].(string), DataSeed: new(uint32)}
+	ds, err := train.Open(c)
+	require.NoError(t, err)
+	defer ds.Close()
+	want, err := metric.CompareMAP(a.Values, b.Values, ds.Gather(ds.Labels, a.Rows), ds.C(), metric.Resampling{Replicates: 200})
+	require.NoError(t, err)
+	require.Equal(t, want, *table.Rows[1].Difference)
+}
+
+func TestFormats(t *testing.T) {
+	table := &Table{Data: "birds", Test: 9, Classes: 3, Rows: []Row{
+		{Name: "an_x", Seeds: []uint32{1, 2}, Best: []float64{50, 51}, Last: []float64{49, 50}, BestMean: 50.5, BestSD: 0.71, LastMean: 49.5, LastSD: 0.71, Epochs: []int{3, 4}, Seconds: 2},
+		{Name: "em", Seeds: []uint32{1, 2}, Best: []float64{52, 53}, Last: []float64{51, 52}, BestMean: 52.5, BestSD: 0.71, LastMean: 51.5, LastSD: 0.71, Epochs: []int{5, 6}, Seconds: 3,
+			Difference: &metric.Comparison{A: 50.5, B: 52.5, Difference: metric.Interval{Value: 2, Low: 1, High: 3}, P: 0.01}},
+	}}
+	text := func(f string) string {
+		var b bytes.Buffer
+		require.NoError(t, table.Write(&b, f))
+		return b.String()
+	}
+	require.Contains(t, text("md"), "| em | 52.50 ± 0.71 | 51.50 ± 0.71 | +2.00 | +1.00 … +3.00 | 0.010 | 2 | 3.0 |")
+	require.Contains(t, text("latex"), `an\_x & $50.50 \pm 0.71$`)
+	require.Equal(t, 3, strings.Count(text("csv"), "\n"))
+	var back Table
+	require.NoError(t, json.Unmarshal([]byte(text("json")), &back))
+	require.Equal(t, *table, back)
+	require.Error(t, table.Write(&bytes.Buffer{}, "pdf"))
+}
+
+func TestMethodsErrors(t *testing.T) {
+	_, err := Methods([]string{"emm"})
+	require.ErrorContains(t, err, "emm")
+	_, err = Methods([]string{"em:alpha"})
+	require.Error(t, err)
+	v, err := Methods([]string{"an", "an"})
+	require.NoError(t, err)
+	_, err = Run(context.Background(), Options{Settings: scenes(t), Variants: v, Seeds: []uint32{1}, Dir: t.TempDir()})
+	require.ErrorContains(t, err, "named twice")
+	require.Contains(t, AllMethods(false), "em-apl")
+	require.NotContains(t, AllMethods(false), "bce")
+}
