@@ -10,7 +10,7 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// Model is an image classifier: feature map, mean over positions, linear head.
+// Model is an image classifier: feature map, mean over positions (normalised in ConvNeXt; the class token in a ViT), linear head.
 type Model interface {
 	// Forward maps images [B, 3, H, W] to logits [B, C].
 	Forward(x *torch.Tensor) *torch.Tensor
@@ -36,6 +36,18 @@ var makers = map[string]func(numClasses int, opts ...nn.Option) Model{
 	"resnet50":     resnet(Bottlenecks, 3, 4, 6, 3),
 	"resnet101":    resnet(Bottlenecks, 3, 4, 23, 3),
 	"small_cnn":    func(c int, opts ...nn.Option) Model { return NewSmallCNN(c, opts...) },
+}
+
+func init() {
+	for name, v := range convNeXts {
+		makers[name] = func(c int, opts ...nn.Option) Model { return NewConvNeXt(v[0], v[1], c, opts...) }
+	}
+	for name, v := range viTs {
+		makers[name] = func(c int, opts ...nn.Option) Model { return NewViT(v, c, opts...) }
+	}
+	for name := range squeezeNets {
+		makers[name] = func(c int, opts ...nn.Option) Model { return NewSqueezeNet(name, c, opts...) }
+	}
 }
 
 func resnet(kind BlockKind, depths ...int) func(int, ...nn.Option) Model {

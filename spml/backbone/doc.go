@@ -1,5 +1,5 @@
-// Package backbone holds image classifiers under torchvision's names: MobileNetV2, ResNet-18, -34, -50 and -101, and a
-// small network for 64×64 pictures.
+// Package backbone holds image classifiers: MobileNetV2, ResNet-18, -34, -50 and -101 and SqueezeNet with torchvision's keys,
+// ConvNeXt (tiny to xlarge) and vision transformers with timm's, and a small network for 64×64 pictures.
 //
 //	m, err := backbone.New("resnet50", 20)                        // fresh weights, torchvision's for the same seed
 //	m, loaded, err := backbone.NewFromFile("mobilenet_v2", path, 5)  // ImageNet weights, a new head of 5 classes
@@ -13,7 +13,8 @@
 //
 // # Keys and weights
 //
-// State-dict keys are torchvision's, num_batches_tracked included, so its files load without renaming. A file whose
+// State-dict keys are torchvision's or timm's, num_batches_tracked included, so their files load without renaming; ConvNeXt and ViT also
+// load torchvision's files, ConvNeXt those of its original release. Files are safetensors or PyTorch's. A file whose
 // classifier has another number of classes loads all but the classifier, and Loaded says so; any other difference is an error with a table.
 //
 // # Batch normalisation

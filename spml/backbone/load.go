@@ -19,19 +19,26 @@ type Loaded struct {
 // String is the report in a line, for a log.
 func (l *Loaded) String() string {
 	s := l.LoadReport.String()
-	if l.HeadSkipped {
+	if l.HeadSkipped && l.FileClasses == 0 {
+		s += "; the file's classifier, a convolution, was left out"
+	} else if l.HeadSkipped {
 		s += fmt.Sprintf("; its classifier for %d classes was left out", l.FileClasses)
 	}
 	return s
 }
 
-// Load copies a state dict of torchvision's keys into a model. A classifier for another number of classes is left out;
+// Load copies a state dict of torchvision's or timm's keys into a model. A classifier for another number of classes is left out;
 // every other missing, unexpected or mis-shaped key is a *nn.LoadError, and then nothing was copied.
 func Load(m Model, sd nn.StateDict) (*Loaded, error) {
 	l := &Loaded{}
+	sd = adapt(m, sd)
 	weight, bias := m.HeadKey()+".weight", m.HeadKey()+".bias"
 	err := torch.Try(func() {
 		w, b := sd[weight], sd[bias]
+		if _, ok := m.(*SqueezeNet); ok && w == nil && b == nil {
+			l.HeadSkipped = true // torchvision's is a convolution
+			return
+		}
 		if w == nil || b == nil {
 			return // a missing key
 		}
@@ -59,9 +66,9 @@ func Load(m Model, sd nn.StateDict) (*Loaded, error) {
 	return l, err
 }
 
-// LoadWeights is Load from a safetensors file. The text says what was done, in a sentence.
+// LoadWeights is Load from a file, safetensors or PyTorch's. The text says what was done, in a sentence.
 func LoadWeights(m Model, path string) (string, error) {
-	sd, _, err := nn.LoadSafetensors(path)
+	sd, err := nn.LoadFile(path)
 	if err != nil {
 		return "", err
 	}
@@ -73,11 +80,11 @@ func LoadWeights(m Model, path string) (string, error) {
 	return fmt.Sprintf("%s: %v", path, l), nil
 }
 
-// NewFromFile makes a model with the weights of a safetensors file without drawing what the file replaces, which takes
+// NewFromFile makes a model with the weights of a file (safetensors or PyTorch's) without drawing what the file replaces, which takes
 // a third of the time of New and LoadWeights. numClasses 0 takes the file's classifier; another number than the file's
 // gives a fresh one, drawn as torch.nn.Linear's. Options: nn.DType, nn.Device, nn.Generator.
 func NewFromFile(name, path string, numClasses int, opts ...nn.Option) (Model, *Loaded, error) {
-	sd, _, err := nn.LoadSafetensors(path)
+	sd, err := nn.LoadFile(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +97,7 @@ func NewFromFile(name, path string, numClasses int, opts ...nn.Option) (Model, *
 	var l *Loaded
 	err = torch.Try(func() {
 		classes, o := max(numClasses, 1), opts
-		if w := sd[m.HeadKey()+".weight"]; w != nil && w.Dim() == 2 && (numClasses == 0 || numClasses == w.Size(0)) {
+		if w := adapt(m, sd)[m.HeadKey()+".weight"]; w != nil && w.Dim() == 2 && (numClasses == 0 || numClasses == w.Size(0)) {
 			classes, o = w.Size(0), bare
 		}
 		m.SetHead(nn.NewLinear(m.FeatureDim(), classes, o...))

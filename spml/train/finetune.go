@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -22,6 +23,12 @@ func newFineTune(s *session) (*fineTune, error) {
 	n, err := newNetwork(s)
 	if err != nil {
 		return nil, err
+	}
+	switch n.model.(type) {
+	case *backbone.ConvNeXt, *backbone.ViT:
+		if s.maps {
+			return nil, errors.Join(&ConfigError{s.c.Method + " needs score maps whose mean is the score, which " + s.c.Backbone + " does not have; take a ResNet, MobileNetV2 or SqueezeNet"}, n.close())
+		}
 	}
 	f := &fineTune{network: n, place: map[int]int{}}
 	if s.c.Head == HeadLinear {
