@@ -34,10 +34,10 @@ func ExampleLoader_Batches() {
 			return
 		}
 		labels := ds.Gather(ds.Labels, batch.Rows) // [Len, C]
-		fmt.Println(batch.Index, batch.Len(), len(batch.Images), len(labels))
+		fmt.Println(batch.Index, batch.Len(), len(batch.Images[0]), len(labels))
 	}
 	// Output:
-	// 0 4 49152 48
-	// 1 4 49152 48
-	// 2 2 24576 24
+	// 0 4 12288 48
+	// 1 4 12288 48
+	// 2 2 12288 24
 }

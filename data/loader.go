@@ -17,12 +17,15 @@ import (
 
 // LoaderOptions are the choices of [NewLoader].
 type LoaderOptions struct {
-	Width, Height int // every image is squashed to this size
-	Read          ReadOptions
-	Workers       int          // goroutines that decode; 0: GOMAXPROCS
-	Prefetch      int          // finished batches that wait for the consumer; 0: 2
-	CacheBytes    int64        // memory for squashed images, so that later epochs decode nothing; 0: none
-	Log           *slog.Logger // where a broken image and a full cache are said, once each; nil: slog.Default()
+	Width, Height  int // every image is squashed to this size
+	Read           ReadOptions
+	Workers        int          // goroutines that decode; 0: GOMAXPROCS
+	Prefetch       int          // finished batches that wait for the consumer; 0: 2
+	Cache          CacheKind    // where squashed images are kept, so that later epochs decode nothing; "": auto
+	CacheBytes     int64        // memory for the cache; 0: none
+	CacheDir       string       // folder for a cache file, on a fast disk; "": none is made
+	CacheFileBytes int64        // largest cache file
+	Log            *slog.Logger // where a broken image and a full cache are said, once each; nil: slog.Default()
 }
 
 // Loader reads the images of a data set and gives them in batches. One loader serves training, validation and test rows: they are different
@@ -30,25 +33,27 @@ type LoaderOptions struct {
 //
 // A Loader serves one walk at a time: a second Batches while one runs is an error. Goroutines live only while a walk does.
 type Loader struct {
-	ds      *Dataset
-	opt     LoaderOptions
-	log     *slog.Logger
-	image   int // bytes of one
-	readers []Reader
-	slots   []*slot
-	cache   *cache
-	busy    atomic.Bool
-	broken  brokenRows
+	ds          *Dataset
+	opt         LoaderOptions
+	log         *slog.Logger
+	image       int // bytes of one
+	readers     []Reader
+	slots       []*slot
+	cache       *cache
+	cacheAt     string
+	busy        atomic.Bool
+	broken      brokenRows
+	cacheFailed sync.Once
 }
 
 // Batch is what the consumer gets: Len images, each with its row, so that pixels and labels cannot part.
-// Its slices are used again: they are valid until the loop body ends.
+// Its slices are used again: they are valid until the loop body ends. The images may be views of the cache: they must not be written to.
 type Batch struct {
-	Index   int    // number of the batch in its plan
-	Rows    []int  // [Len] rows of the data set
-	Images  []byte // [Len, Height, Width, 3] RGB, not mirrored
-	Flip    []bool // [Len] whether the image is to be mirrored
-	Skipped []int  // rows of this batch whose image is broken
+	Index   int      // number of the batch in its plan
+	Rows    []int    // [Len] rows of the data set
+	Images  [][]byte // [Len] of [Height, Width, 3] RGB, not mirrored
+	Flip    []bool   // [Len] whether the image is to be mirrored
+	Skipped []int    // rows of this batch whose image is broken
 	Width   int
 	Height  int
 }
@@ -58,12 +63,13 @@ func (b *Batch) Len() int { return len(b.Rows) }
 
 // slot is a batch in the making and its memory.
 type slot struct {
-	batch Batch
-	rows  []int // as planned, broken ones too
-	flip  []bool
-	bad   []bool
-	left  atomic.Int32  // parts that are not finished
-	done  chan struct{} // gets a value when left becomes 0
+	batch  Batch
+	rows   []int // as planned, broken ones too
+	flip   []bool
+	memory []byte        // of the images that are not in the cache
+	views  [][]byte      // of each planned row; nil: broken
+	left   atomic.Int32  // parts that are not finished
+	done   chan struct{} // gets a value when left becomes 0
 }
 
 // part is the work of one worker at a time: images from … to-1 of a slot.
@@ -84,7 +90,7 @@ func NewLoader(ds *Dataset, opt LoaderOptions) (*Loader, error) {
 	if opt.Width < 1 || opt.Height < 1 || opt.Width > maxSide || opt.Height > maxSide {
 		return nil, fmt.Errorf("data: images of %d x %d: sides must be 1 to %d", opt.Width, opt.Height, maxSide)
 	}
-	if opt.Workers < 0 || opt.Prefetch < 0 || opt.CacheBytes < 0 {
+	if opt.Workers < 0 || opt.Prefetch < 0 || opt.CacheBytes < 0 || opt.CacheFileBytes < 0 {
 		return nil, fmt.Errorf("data: %d workers, %d batches ahead, %d bytes of cache: none may be negative", opt.Workers, opt.Prefetch, opt.CacheBytes)
 	}
 	if opt.Workers == 0 {
@@ -97,10 +103,12 @@ func NewLoader(ds *Dataset, opt LoaderOptions) (*Loader, error) {
 	if l.log == nil {
 		l.log = slog.Default()
 	}
-	if opt.CacheBytes > 0 {
-		if l.cache = newCache(ds.N(), l.image, opt.CacheBytes); l.cache == nil {
-			l.log.Warn("the image cache is smaller than one image: every epoch decodes", "budget_bytes", opt.CacheBytes, "image_bytes", l.image)
-		}
+	var err error
+	if l.cache, l.cacheAt, err = newCache(ds.N(), l.image, opt); err != nil {
+		return nil, err
+	}
+	if l.cache == nil && (opt.CacheBytes > 0 || opt.CacheFileBytes > 0) && opt.Cache != CacheNone {
+		l.log.Warn(l.cacheAt)
 	}
 	for range opt.Workers {
 		r, err := ds.Source.NewReader(opt.Read)
@@ -119,9 +127,13 @@ func (l *Loader) Close() error {
 	for _, r := range l.readers {
 		err = errors.Join(err, r.Close())
 	}
-	l.readers = nil
+	err = errors.Join(err, l.cache.close())
+	l.readers, l.cache = nil, nil
 	return err
 }
+
+// CachedIn says in words where decoded images are kept, for logs.
+func (l *Loader) CachedIn() string { return l.cacheAt }
 
 // Broken returns the images that could not be read so far, by row.
 func (l *Loader) Broken() []Broken { return l.broken.list() }
@@ -162,7 +174,7 @@ func (l *Loader) walk(ctx context.Context, p Plan, yield func(*Batch, error) boo
 	defer cancel(nil)
 
 	free, ready := make(chan *slot, l.opt.Prefetch+1), make(chan *slot, l.opt.Prefetch+1)
-	for _, s := range l.takeSlots(min(p.BatchSize, len(p.Order))) {
+	for _, s := range l.takeSlots(p.most()) {
 		free <- s
 	}
 	parts := make(chan part, 4*len(l.readers))
@@ -186,8 +198,8 @@ func (l *Loader) walk(ctx context.Context, p Plan, yield func(*Batch, error) boo
 			yield(nil, context.Cause(ctx))
 			return
 		}
-		s.compact(l.image)
-		if n := s.batch.Len(); n > 0 {
+		s.compact()
+		if n := s.batch.Len(); n > 0 || p.World > 1 {
 			given += n
 			if !yield(&s.batch, nil) {
 				return
@@ -205,8 +217,8 @@ func (l *Loader) takeSlots(size int) []*slot {
 	if len(l.slots) == 0 || cap(l.slots[0].rows) < size {
 		l.slots = make([]*slot, l.opt.Prefetch+1)
 		for i := range l.slots {
-			l.slots[i] = &slot{rows: make([]int, size), flip: make([]bool, size), bad: make([]bool, size),
-				batch: Batch{Rows: make([]int, 0, size), Flip: make([]bool, 0, size), Images: make([]byte, size*l.image), Width: l.opt.Width, Height: l.opt.Height}}
+			l.slots[i] = &slot{rows: make([]int, size), flip: make([]bool, size), views: make([][]byte, size), memory: make([]byte, size*l.image),
+				batch: Batch{Rows: make([]int, 0, size), Flip: make([]bool, 0, size), Images: make([][]byte, 0, size), Width: l.opt.Width, Height: l.opt.Height}}
 		}
 	}
 	for _, s := range l.slots {
@@ -218,7 +230,7 @@ func (l *Loader) takeSlots(size int) []*slot {
 // plan cuts the walk into parts and hands them to the workers, batch after batch.
 func (l *Loader) plan(ctx context.Context, p Plan, free <-chan *slot, ready chan<- *slot, parts chan<- part) {
 	defer close(parts)
-	step := max(1, min(32, p.BatchSize/(4*len(l.readers))))
+	step := max(1, min(32, p.most()/(4*len(l.readers))))
 	for b := p.Start; b < p.Batches(); b++ {
 		var s *slot
 		select {
@@ -226,13 +238,16 @@ func (l *Loader) plan(ctx context.Context, p Plan, free <-chan *slot, ready chan
 		case <-ctx.Done():
 			return
 		}
-		rows := p.Order[b*p.BatchSize : min((b+1)*p.BatchSize, len(p.Order))]
+		rows := p.rows(b)
 		s.batch.Index = b
-		s.rows, s.flip, s.bad = append(s.rows[:0], rows...), s.flip[:len(rows)], s.bad[:len(rows)]
+		s.rows, s.flip, s.views = append(s.rows[:0], rows...), s.flip[:len(rows)], s.views[:len(rows)]
 		for i, r := range rows {
 			s.flip[i] = p.Flip != nil && p.Flip(r)
 		}
 		s.left.Store(int32((len(rows) + step - 1) / step))
+		if len(rows) == 0 {
+			s.done <- struct{}{}
+		}
 		ready <- s // has room for every slot
 		for from := 0; from < len(rows); from += step {
 			select {
@@ -250,12 +265,15 @@ func (l *Loader) work(ctx context.Context, cancel context.CancelCauseFunc, r Rea
 			if ctx.Err() != nil {
 				return
 			}
-			err := l.read(r, p.slot.rows[i], p.slot.batch.Images[:cap(p.slot.batch.Images)][i*l.image:][:l.image])
+			view, err := l.read(r, p.slot.rows[i], p.slot.memory[i*l.image:][:l.image:l.image])
 			if isShortage(err) {
 				cancel(fmt.Errorf("data: %s: %w", l.ds.Images[p.slot.rows[i]], err))
 				return
 			}
-			p.slot.bad[i] = err != nil
+			if err != nil {
+				view = nil
+			}
+			p.slot.views[i] = view
 		}
 		if p.slot.left.Add(-1) == 0 {
 			p.slot.done <- struct{}{}
@@ -263,24 +281,45 @@ func (l *Loader) work(ctx context.Context, cancel context.CancelCauseFunc, r Rea
 	}
 }
 
-// read fills dst from the cache or the file.
-func (l *Loader) read(r Reader, row int, dst []byte) error {
+// read returns a row's image: a view of the cache, or memory after it was filled; nil where it is broken.
+func (l *Loader) read(r Reader, row int, memory []byte) ([]byte, error) {
 	if err := l.broken.get(row); err != nil {
-		return err
+		return nil, err
 	}
-	if l.cache != nil && l.cache.get(row, dst) {
-		return nil
+	if l.cache == nil {
+		return memory, l.decode(r, row, memory)
 	}
-	if err := safeRead(r, row, l.opt.Width, l.opt.Height, dst); err != nil {
-		if !isShortage(err) && l.broken.add(Broken{row, l.ds.Images[row], err}) {
-			l.log.Warn("image left out: it cannot be read", "row", row, "file", l.ds.Images[row], "reason", err)
-		}
-		return err
+	if v := l.cache.view(row); v != nil {
+		return v, nil
 	}
-	if l.cache != nil && l.cache.put(row, dst) {
+	place, kept, full := l.cache.reserve(row)
+	if full {
 		l.log.Warn("the image cache is full: the other images are decoded in every epoch", "images", l.cache.places, "bytes", l.cache.places*l.image)
 	}
-	return nil
+	if !kept {
+		return memory, l.decode(r, row, memory)
+	}
+	to := memory
+	if room := l.cache.store.room(place); room != nil {
+		to = room // decoded in its place: nothing is copied
+	}
+	if err := l.decode(r, row, to); err != nil {
+		l.cache.release(row, place)
+		return nil, err
+	}
+	if err := l.cache.keep(row, place, to); err != nil {
+		l.cacheFailed.Do(func() { l.log.Warn("the image cache cannot be written: images are decoded again", "reason", err) })
+	}
+	return to, nil
+}
+
+// decode reads a row's image into dst.
+func (l *Loader) decode(r Reader, row int, dst []byte) error {
+	err := safeRead(r, row, l.opt.Width, l.opt.Height, dst)
+	if err != nil && !isShortage(err) && l.broken.add(Broken{row, l.ds.Images[row], err}) {
+		l.log.Warn("image left out: it cannot be read", "row", row, "file", l.ds.Images[row], "reason", err)
+	}
+	return err
 }
 
 // safeRead turns a decoder's panic into an error of its image.
@@ -298,21 +337,17 @@ func isShortage(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, pixel.ErrLibrary)
 }
 
-// compact moves the images that could be read to the front.
-func (s *slot) compact(image int) {
+// compact lists the images that could be read.
+func (s *slot) compact() {
 	b := &s.batch
-	b.Rows, b.Flip, b.Skipped, b.Images = b.Rows[:0], b.Flip[:0], b.Skipped[:0], b.Images[:cap(b.Images)]
+	b.Rows, b.Flip, b.Skipped, b.Images = b.Rows[:0], b.Flip[:0], b.Skipped[:0], b.Images[:0]
 	for i, row := range s.rows {
-		if s.bad[i] {
+		if s.views[i] == nil {
 			b.Skipped = append(b.Skipped, row)
 			continue
 		}
-		if n := len(b.Rows); n < i {
-			copy(b.Images[n*image:][:image], b.Images[i*image:])
-		}
-		b.Rows, b.Flip = append(b.Rows, row), append(b.Flip, s.flip[i])
+		b.Rows, b.Flip, b.Images = append(b.Rows, row), append(b.Flip, s.flip[i]), append(b.Images, s.views[i])
 	}
-	b.Images = b.Images[:len(b.Rows)*image]
 }
 
 // brokenRows is the list of broken images. All methods are safe for many goroutines.

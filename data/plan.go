@@ -13,6 +13,9 @@ type Plan struct {
 	BatchSize int
 	DropLast  bool // leave out a last batch that is not full
 	Start     int  // the first batch to give: an interrupted walk goes on here
+	// Rank and World share the walk among World processes: of each batch, process Rank gets its part, the same rows in the same order for every number of
+	// processes, none twice and none left out. Every process walks over the same number of batches; a part of the last one may be empty. World 0 is 1.
+	Rank, World int
 	// Flip says for each row whether its image is to be mirrored; nil: none. See SeededFlip. It is called on one goroutine, in order.
 	Flip func(row int) bool
 }
@@ -28,6 +31,24 @@ func (p *Plan) Batches() int {
 	return (len(p.Order) + p.BatchSize - 1) / p.BatchSize
 }
 
+// rows are the rows of a batch, of this process's part of it.
+func (p *Plan) rows(b int) []int {
+	all := p.Order[b*p.BatchSize : min((b+1)*p.BatchSize, len(p.Order))]
+	if p.World < 2 {
+		return all
+	}
+	return all[len(all)*p.Rank/p.World : len(all)*(p.Rank+1)/p.World]
+}
+
+// most is the largest number of rows of a batch.
+func (p *Plan) most() int {
+	n := min(p.BatchSize, len(p.Order))
+	if p.World > 1 {
+		n = (n + p.World - 1) / p.World
+	}
+	return n
+}
+
 const maxBatchBytes int64 = 8 << 30
 
 func (p *Plan) check(rows, imageBytes int) error {
@@ -37,7 +58,10 @@ func (p *Plan) check(rows, imageBytes int) error {
 	if n := p.Batches(); p.Start < 0 || p.Start > n {
 		return fmt.Errorf("data: first batch %d, but the plan has batches 0 to %d", p.Start, n-1)
 	}
-	if n := min(p.BatchSize, len(p.Order)); int64(n) > maxBatchBytes/int64(imageBytes) {
+	if p.World < 0 || p.Rank < 0 || p.Rank >= max(p.World, 1) {
+		return fmt.Errorf("data: process %d of %d: it must be from 0 to below their number", p.Rank, p.World)
+	}
+	if n := p.most(); int64(n) > maxBatchBytes/int64(imageBytes) {
 		return fmt.Errorf("data: a batch of %d images of %d bytes: at most %d are allowed", n, imageBytes, maxBatchBytes)
 	}
 	for i, r := range p.Order {

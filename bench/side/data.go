@@ -134,7 +134,7 @@ func loading(root, kind string, cache int64, normalize bool) (func(int) error, e
 					continue
 				}
 				for i := range b.Len() {
-					if err := pixel.Normalize(out, b.Images[i*3*448*448:(i+1)*3*448*448], 448, 448, pixel.ImageNetMean, pixel.ImageNetStd, false); err != nil {
+					if err := pixel.Normalize(out, b.Images[i], 448, 448, pixel.ImageNetMean, pixel.ImageNetStd, false); err != nil {
 						return err
 					}
 				}

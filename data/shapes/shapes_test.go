@@ -122,7 +122,7 @@ func TestNew(t *testing.T) {
 	for b, err := range l.Batches(context.Background(), data.Plan{Order: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, BatchSize: 5}) {
 		require.NoError(t, err)
 		for i, row := range b.Rows {
-			image := b.Images[i*PictureBytes:][:PictureBytes]
+			image := b.Images[i]
 			y := Draw(9, uint64(d.Split[row])<<32|uint64(row-d.Rows(d.Split[row])[0]), buf)
 			require.Equal(t, buf, image)
 			require.Equal(t, y[:], d.LabelRow(row))

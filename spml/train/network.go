@@ -58,7 +58,7 @@ func (n *network) input(b *data.Batch, from, to int, flip bool) (*torch.Tensor, 
 	}
 	n.pixels = n.pixels[:(to-from)*per]
 	for i := from; i < to; i++ {
-		err := pixel.Normalize(n.pixels[(i-from)*per:(i-from+1)*per], b.Images[i*per:(i+1)*per], n.size, n.size, pixel.ImageNetMean, pixel.ImageNetStd, flip && b.Flip[i])
+		err := pixel.Normalize(n.pixels[(i-from)*per:(i-from+1)*per], b.Images[i], n.size, n.size, pixel.ImageNetMean, pixel.ImageNetStd, flip && b.Flip[i])
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ func (f *fineTune) strong(v *view, epoch int) (*torch.Tensor, error) {
 	p := augment.LACStrong(f.size)
 	for i := range n {
 		at := v.from + i
-		img := &pixel.RGB{W: f.size, H: f.size, Pix: append([]byte(nil), v.images.Images[at*per:(at+1)*per]...)}
+		img := &pixel.RGB{W: f.size, H: f.size, Pix: append([]byte(nil), v.images.Images[at]...)}
 		img, err := p.Apply(img, augment.Draw(uint64(f.c.Seed), epoch, v.images.Rows[at], strongView))
 		if err == nil {
 			err = pixel.Normalize(x[i*per:(i+1)*per], img.Pix, f.size, f.size, pixel.ImageNetMean, pixel.ImageNetStd, false)
