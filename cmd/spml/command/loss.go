@@ -57,9 +57,13 @@ func newLossList() *cobra.Command {
 				return indented(out, facts)
 			}
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tNAME\tNEEDS\tESTIMATOR\tTABLES")
+			fmt.Fprintln(w, "ID\tNAME\tFUSED\tNEEDS\tESTIMATOR\tTABLES")
 			for _, e := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.ID, e.Title, e.Needs, e.Estimator, strings.Join(e.Tables, ", "))
+				fused := "no"
+				if e.Fused != nil {
+					fused = "yes"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.ID, e.Title, fused, e.Needs, e.Estimator, strings.Join(e.Tables, ", "))
 			}
 			return w.Flush()
 		},
@@ -271,6 +275,7 @@ type lossFacts struct {
 	Estimator      string                 `json:"estimator"`
 	EstimatorNeeds []string               `json:"estimator_needs"`
 	Tables         []string               `json:"tables"`
+	Fused          string                 `json:"fused"` // operator, "" = none
 	Params         []paramFacts           `json:"params"`
 	Presets        map[string]presetFacts `json:"presets"`
 }
@@ -297,6 +302,9 @@ func factsOf(e *loss.Entry) lossFacts {
 		ID: e.ID, Title: e.Title, Aliases: list(e.Aliases), Formula: e.Formula, Source: e.Source, Notes: e.Notes, Needs: list(e.Needs.Names()),
 		Estimator: e.Estimator, EstimatorNeeds: list(e.EstimatorNeeds.Names()), Tables: list(e.Tables),
 		Params: []paramFacts{}, Presets: map[string]presetFacts{},
+	}
+	if e.Fused != nil {
+		f.Fused = e.Fused.Op
 	}
 	for _, p := range e.Params {
 		by := map[string]float64{}
