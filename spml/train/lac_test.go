@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,4 +168,43 @@ func TestStrongViewIsDrawnByRow(t *testing.T) {
 	}
 	require.NotEqual(t, a, views([]int{0, 1, 2, 3}, 2))
 	require.NotContains(t, nn.StateDictOf(f.model), "body.fc.weight")
+}
+
+// TestExplain gives a map for each label, whatever head the model has.
+func TestExplain(t *testing.T) {
+	dir := folder(t, 40)
+	for head, kind := range map[string]string{HeadDecoder: "attention", HeadLinear: "cam"} {
+		c := withDecoder(dir, "an")
+		c.Head, c.Epochs, c.Run = head, 1, filepath.Join(t.TempDir(), "run")
+		_, err := Run(context.Background(), c, Events{})
+		require.NoError(t, err)
+		tagger, err := Load(c.Run, TaggerOptions{Workers: 1})
+		require.NoError(t, err)
+		photo, err := os.ReadFile(filepath.Join(dir, "images", "001.png"))
+		require.NoError(t, err)
+		e, err := tagger.Explain(context.Background(), photo)
+		require.NoError(t, err)
+		require.Equal(t, kind, e.Kind)
+		p, err := tagger.Probabilities(context.Background(), photo)
+		require.NoError(t, err)
+		require.InDeltaSlice(t, p, e.Probabilities, 1e-6)
+		require.Len(t, e.Maps, len(p))
+		for c, m := range e.Maps {
+			require.Len(t, m, e.H*e.W)
+			sum := 0.0
+			for _, v := range m {
+				sum += float64(v)
+			}
+			if kind == "attention" {
+				require.InDelta(t, 1, sum, 1e-4)
+				continue
+			}
+			logit := math.Log(float64(p[c]) / (1 - float64(p[c])))
+			bias := tagger.model.Head().Bias.At(c).Item()
+			require.InDelta(t, logit-bias, sum/float64(e.H*e.W), 1e-3, "the map's mean is the logit without its bias")
+		}
+		_, err = tagger.Explain(context.Background(), []byte("no photo"))
+		require.Error(t, err)
+		require.NoError(t, tagger.Close())
+	}
 }

@@ -106,20 +106,14 @@ func (t *Tagger) TagFile(ctx context.Context, path string) ([]Label, error) {
 
 // Probabilities decodes one photo and returns σ(z) for every class, in the order of Config.LabelNames.
 func (t *Tagger) Probabilities(ctx context.Context, photo []byte) ([]float32, error) {
-	h, w := t.Config.PretrainedCfg.InputSize[1], t.Config.PretrainedCfg.InputSize[2]
 	var out []float32
 	err := t.pool.Run(ctx, func() error {
-		d := <-t.spare
-		defer func() { t.spare <- d }()
-		x := make([]float32, 3*h*w)
-		if err := d.Normalized(photo, w, h, pixel.Bilinear, t.Config.PretrainedCfg.Mean, t.Config.PretrainedCfg.Std, false, x); err != nil {
+		x, err := t.input(photo)
+		if err != nil {
 			return err
 		}
 		torch.Scope(func(*torch.Arena) {
-			torch.Inference(func() {
-				z := t.model.Forward(torch.FromSlice(x, 1, 3, h, w).ContiguousFormat(torch.ChannelsLast))
-				out = sigmoids(nil, z)
-			})
+			torch.Inference(func() { out = sigmoids(nil, t.model.Forward(t.tensor(x))) })
 		})
 		return nil
 	})

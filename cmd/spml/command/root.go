@@ -26,12 +26,15 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{guessFlag(cmd, err)} })
-	root.AddCommand(newTrain(), newEval(), newPredict(), newDemo(), newRecipe(), newConfig(), newPlan(), newVerify(), newLoss(), newData(), newClip(), newMetric(), newBench(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
-		Use:   "exit-codes",
-		Short: "What the exit codes mean",
-		Long:  exitCodesText,
-	})
-	root.AddCommand(newCompare(), newSweep())
+	root.AddCommand(
+		newTrain(), newCompare(), newSweep(), newEval(), newPredict(), newExplain(), newDemo(),
+		newRecipe(), newConfig(), newPlan(), newVerify(),
+		newLoss(), newData(), newMetric(), newClip(),
+		newBench(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
+			Use:   "exit-codes",
+			Short: "What the exit codes mean",
+			Long:  exitCodesText,
+		})
 	return root
 }
 

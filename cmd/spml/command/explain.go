@@ -1,0 +1,208 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/overlay"
+	"github.com/gospml/gospml/spml/train"
+)
+
+func newExplain() *cobra.Command {
+	var run, out string
+	var labels []string
+	var top int
+	cmd := &cobra.Command{
+		Use:   "explain PHOTO|DIR… --run RUN [--label NAME] [--out DIR]",
+		Short: "Draw where a model looked for each label",
+		Long: `Writes photos with a heat map for each label: the attention of a label-wise decoder (--head decoder), or the class activation map of a
+linear head. Several photos, or a folder, also give sheet.png with a row for each.
+
+  spml explain photo.jpg --run runs/lac                    the three most probable labels
+  spml explain photo.jpg --run runs/lac --label dog        one label
+  spml explain photos --run runs/em --out explained        a folder`,
+		Args: atLeast(1, "a photo or a folder"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if run == "" {
+				return usageError{fmt.Errorf("%s wants --run RUN, a run directory of spml train", cmd.CommandPath())}
+			}
+			photos, err := picturesIn(args)
+			if err != nil {
+				return err
+			}
+			t, err := train.Load(run, train.TaggerOptions{})
+			if err != nil {
+				return err
+			}
+			defer t.Close()
+			for _, l := range labels {
+				if !slices.Contains(t.Config.LabelNames, l) {
+					return usageError{fmt.Errorf("the model has no label %q; it has %s", l, strings.Join(t.Config.LabelNames, ", "))}
+				}
+			}
+			if err := os.MkdirAll(out, 0o755); err != nil {
+				return err
+			}
+			e := explainer{t: t, out: out, labels: labels, top: top, say: cmd.OutOrStdout()}
+			return e.all(cmd.Context(), cmd.ErrOrStderr(), photos)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&run, "run", "", "run directory")
+	f.StringArrayVar(&labels, "label", nil, "label to draw; repeatable (default: the most probable ones)")
+	f.IntVar(&top, "top", 3, "how many of the most probable labels are drawn")
+	f.StringVar(&out, "out", ".", "folder for the pictures")
+	return cmd
+}
+
+// picturesIn are the photos that paths name; a folder stands for its pictures, in order of name.
+func picturesIn(paths []string) ([]string, error) {
+	var photos []string
+	for _, p := range paths {
+		st, err := os.Stat(p)
+		if err != nil {
+			return nil, err
+		}
+		if !st.IsDir() {
+			photos = append(photos, p)
+			continue
+		}
+		entries, err := os.ReadDir(p)
+		if err != nil {
+			return nil, err
+		}
+		found := len(photos)
+		for _, e := range entries {
+			switch strings.ToLower(filepath.Ext(e.Name())) {
+			case ".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp":
+				photos = append(photos, filepath.Join(p, e.Name()))
+			}
+		}
+		if len(photos) == found {
+			return nil, fmt.Errorf("%s holds no pictures", p)
+		}
+	}
+	return photos, nil
+}
+
+type explainer struct {
+	t      *train.Tagger
+	out    string
+	labels []string
+	top    int
+	say    io.Writer
+}
+
+const (
+	sheetRows = 50  // a sheet holds the first so many photos
+	sheetSide = 224 // of a picture on it
+)
+
+func (e *explainer) all(ctx context.Context, errs io.Writer, photos []string) error {
+	var rows [][]overlay.Tile
+	failed := 0
+	for _, path := range photos {
+		row, err := e.photo(ctx, path)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil { // said now, counted at the end: the other photos still get their pictures
+			fmt.Fprintf(errs, "spml: %s: %v\n", path, err)
+			failed++
+			continue
+		}
+		if len(rows) < sheetRows {
+			rows = append(rows, row)
+		}
+	}
+	if len(photos) > 1 && len(rows) > 0 {
+		to := filepath.Join(e.out, "sheet.png")
+		if err := writePNG(to, overlay.Sheet(rows, sheetSide)); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.say, "%s: %d photos\n", to, len(rows))
+	}
+	if failed > 0 {
+		return fmt.Errorf("%w: %d of %d photos could not be explained", train.ErrData, failed, len(photos))
+	}
+	return nil
+}
+
+// photo writes a picture for each label and gives the row of the sheet: the photo, then the labels.
+func (e *explainer) photo(ctx context.Context, path string) ([]overlay.Tile, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	x, err := e.t.Explain(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	rgb, err := pixel.Decode(b, pixel.Options{})
+	if err != nil {
+		return nil, err
+	}
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	plain, err := overlay.Draw(rgb, []float32{0}, 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	row := []overlay.Tile{{Image: plain, Caption: name}}
+	for _, c := range e.chosen(x.Probabilities) {
+		m, err := overlay.Draw(rgb, x.Maps[c], x.H, x.W)
+		if err != nil {
+			return nil, err
+		}
+		label := e.t.Config.LabelNames[c]
+		to := filepath.Join(e.out, fmt.Sprintf("%s.%s.png", name, fileName(label)))
+		if err := writePNG(to, m); err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(e.say, "%s  %s %.3f (%s)\n", to, label, x.Probabilities[c], x.Kind)
+		row = append(row, overlay.Tile{Image: m, Caption: fmt.Sprintf("%s %.2f", label, x.Probabilities[c])})
+	}
+	return row, nil
+}
+
+// chosen are the classes to draw.
+func (e *explainer) chosen(p []float32) []int {
+	if len(e.labels) > 0 {
+		var c []int
+		for _, l := range e.labels {
+			c = append(c, slices.Index(e.t.Config.LabelNames, l))
+		}
+		return c
+	}
+	c := make([]int, len(p))
+	for i := range c {
+		c[i] = i
+	}
+	sort.SliceStable(c, func(i, j int) bool { return p[c[i]] > p[c[j]] })
+	return c[:min(max(e.top, 1), len(c))]
+}
+
+// fileName makes a label a part of a file's name.
+func fileName(label string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`/\:*?"<>| `, r) || r < ' ' {
+			return '_'
+		}
+		return r
+	}, label)
+}
+
+func writePNG(path string, m image.Image) error {
+	return atomicfile.WriteFile(path, 0o644, func(w io.Writer) error { return png.Encode(w, m) })
+}
