@@ -130,7 +130,7 @@ func TestClipTokenize(t *testing.T) {
 	require.NoError(t, err)
 	run := func(in string, args ...string) string {
 		cmd := exec.Command(exe, append([]string{"clip", "tokenize"}, args...)...)
-		cmd.Env = append(os.Environ(), "SPML_TEST_COMMAND=1")
+		cmd.Env = append(os.Environ(), "GOSPML_TEST_COMMAND=1")
 		cmd.Stdin = strings.NewReader(in)
 		b, err := cmd.Output()
 		require.NoError(t, err)

@@ -19,6 +19,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GOSPML_TEST_COMMAND") == "1" {
 		Main()
 	}
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		panic("this binary was started as the command without GOSPML_TEST_COMMAND=1: it would run its tests again, and those start it again")
+	}
 	os.Exit(m.Run())
 }
 
