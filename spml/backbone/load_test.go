@@ -138,5 +138,5 @@ func TestLoadErrors(t *testing.T) {
 	_, _, err = backbone.NewFromFile("resnet18", path, 0)
 	require.ErrorContains(t, err, path+" as resnet18: nn: the state dict does not fit the module: 100 missing")
 	_, _, err = backbone.NewFromFile("resnet19", path, 0)
-	require.ErrorContains(t, err, `no model is called "resnet19"; there are mobilenet_v2, resnet101`)
+	require.ErrorContains(t, err, `no model is called "resnet19"; there are convnext_base, `)
 }
