@@ -116,7 +116,20 @@ func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start 
 	}
 }
 
-func (f *fineTune) forward(v *view, _ *torch.Tensor, b *loss.Batch) error {
+func (f *fineTune) forward(v *view, _ *torch.Tensor, b *loss.Batch) (err error) {
+	f.cast(func() { err = f.compute(v, b) })
+	if f.c.Precision == "bf16" { // labels, losses and estimators count in float32
+		for _, t := range []**torch.Tensor{&b.Logits, &b.Strong, &b.Maps, &b.Mean, &b.Std, &b.Alpha, &b.Beta, &b.Soft, &v.weak, &v.strong} {
+			if *t != nil {
+				*t = (*t).ToDType(torch.Float32)
+			}
+		}
+	}
+	return err
+}
+
+// compute is forward in the precision that is set.
+func (f *fineTune) compute(v *view, b *loss.Batch) error {
 	x, err := f.input(v.images, v.from, v.from+len(v.places), v.flip != nil)
 	if err != nil {
 		return err

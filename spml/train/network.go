@@ -80,7 +80,7 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 			torch.NoGrad(func() {
 				var x *torch.Tensor
 				if x, err = n.input(b, 0, b.Len(), false); err == nil {
-					f(x)
+					n.cast(func() { f(x) })
 				}
 			})
 		})
@@ -93,10 +93,19 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 	return got, nil
 }
 
+// cast runs f in the run's precision: bf16 is libtorch's autocast, so weights and their gradients stay float32.
+func (n *network) cast(f func()) {
+	if n.c.Precision == "bf16" {
+		torch.Autocast(torch.DeviceCPU, torch.BFloat16, f)
+	} else {
+		f()
+	}
+}
+
 // features computes the pooled features [len(got), D] of rows.
 func (n *network) features(ctx context.Context, rows []int) (values []float32, got []int, err error) {
 	got, err = n.forEach(ctx, "features", 0, rows, func(x *torch.Tensor) {
-		values = append(values, torch.ToSlice[float32](n.model.Features(x))...)
+		values = append(values, torch.ToSlice[float32](n.model.Features(x).ToDType(torch.Float32))...)
 	})
 	return values, got, err
 }

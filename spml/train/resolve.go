@@ -41,6 +41,9 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 			return fail("%s %q is none of %s", x.name, x.v, strings.Join(x.of, ", "))
 		}
 	}
+	if c.Precision != "fp32" && c.Mode == Frozen {
+		return fail("--frozen trains a linear head on float32 features; precision %s is for fine-tuning", c.Precision)
+	}
 	if c.Optimizer != "sgd" && c.Momentum != 0 {
 		return fail("momentum is for --optimizer sgd")
 	}

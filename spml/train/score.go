@@ -29,7 +29,7 @@ func (s *Scores) MAP(ds *data.Dataset, labels []int8) (float64, error) {
 
 // sigmoids appends σ(z) of logits [B, C].
 func sigmoids(to []float32, logits *torch.Tensor) []float32 {
-	return append(to, torch.ToSlice[float32](logits.Sigmoid())...)
+	return append(to, torch.ToSlice[float32](logits.ToDType(torch.Float32).Sigmoid())...)
 }
 
 // labelTensors are the labels of training rows on the device, [n, C] int8; a matrix that the data set lacks is nil.
