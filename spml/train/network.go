@@ -133,8 +133,10 @@ type ModelConfig struct {
 	NumFeatures  int      `json:"num_features"`
 	LabelNames   []string `json:"label_names"`
 	Threshold    float64  `json:"threshold"` // above it a label counts as present
-	Method       string   `json:"method"`
-	FeaturesOnly bool     `json:"features_only,omitempty"` // a head without backbone
+	// Thresholds of each class, which stand before Threshold where Calibrate has chosen them on validation.
+	Thresholds   []float64 `json:"thresholds,omitempty"`
+	Method       string    `json:"method"`
+	FeaturesOnly bool      `json:"features_only,omitempty"` // a head without backbone
 	headConfig
 	PretrainedCfg pretrainedCfg `json:"pretrained_cfg"`
 }
@@ -145,6 +147,14 @@ type pretrainedCfg struct {
 	CropMode      string     `json:"crop_mode"` // squash: the aspect ratio is not kept
 	Mean          [3]float32 `json:"mean"`
 	Std           [3]float32 `json:"std"`
+}
+
+// threshold is above what class c counts as present.
+func (mc *ModelConfig) threshold(c int) float64 {
+	if mc.Thresholds != nil {
+		return mc.Thresholds[c]
+	}
+	return mc.Threshold
 }
 
 // threshold is what the methods' authors advise: EM's negatives sit near 0.5.
@@ -196,8 +206,8 @@ func readModelConfig(dir string) (ModelConfig, error) {
 	if err := json.Unmarshal(b, &mc); err != nil {
 		return mc, fmt.Errorf("%w: %s: %v", ErrData, path, err)
 	}
-	if mc.NumClasses < 1 || len(mc.LabelNames) != mc.NumClasses || mc.PretrainedCfg.InputSize[1] < 1 {
-		return mc, fmt.Errorf("%w: %s: classes, label names or input size do not fit", ErrData, path)
+	if mc.NumClasses < 1 || len(mc.LabelNames) != mc.NumClasses || mc.PretrainedCfg.InputSize[1] < 1 || mc.Thresholds != nil && len(mc.Thresholds) != mc.NumClasses {
+		return mc, fmt.Errorf("%w: %s: classes, label names, thresholds or input size do not fit", ErrData, path)
 	}
 	return mc, nil
 }

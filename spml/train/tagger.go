@@ -77,6 +77,11 @@ func (t *Tagger) Close() error {
 	return t.closeDecoders()
 }
 
+// SetThreshold is the probability above which every label counts as present from now on. It must not be called beside Tag.
+func (t *Tagger) SetThreshold(threshold float64) {
+	t.Config.Threshold, t.Config.Thresholds = threshold, nil
+}
+
 // Tag decodes one photo and returns all labels, the most probable first.
 func (t *Tagger) Tag(ctx context.Context, photo []byte) ([]Label, error) {
 	p, err := t.Probabilities(ctx, photo)
@@ -85,7 +90,7 @@ func (t *Tagger) Tag(ctx context.Context, photo []byte) ([]Label, error) {
 	}
 	labels := make([]Label, len(p))
 	for i, v := range p {
-		labels[i] = Label{t.Config.LabelNames[i], float64(v), float64(v) > t.Config.Threshold}
+		labels[i] = Label{t.Config.LabelNames[i], float64(v), float64(v) > t.Config.threshold(i)}
 	}
 	sort.SliceStable(labels, func(i, j int) bool { return labels[i].Probability > labels[j].Probability })
 	return labels, nil

@@ -38,9 +38,12 @@ linear head. Several photos, or a folder, also give sheet.png with a row for eac
 			if run == "" {
 				return usageError{fmt.Errorf("%s wants --run RUN, a run directory of spml train", cmd.CommandPath())}
 			}
-			photos, err := picturesIn(args)
-			if err != nil {
-				return err
+			var photos []string
+			for p, err := range picturesIn(pathsOf(args), false, false) { // not below: the pictures' names come from the photos' alone
+				if err != nil {
+					return err
+				}
+				photos = append(photos, p)
 			}
 			t, err := train.Load(run, train.TaggerOptions{})
 			if err != nil {
@@ -65,36 +68,6 @@ linear head. Several photos, or a folder, also give sheet.png with a row for eac
 	f.IntVar(&top, "top", 3, "how many of the most probable labels are drawn")
 	f.StringVar(&out, "out", ".", "folder for the pictures")
 	return cmd
-}
-
-// picturesIn are the photos that paths name; a folder stands for its pictures, in order of name.
-func picturesIn(paths []string) ([]string, error) {
-	var photos []string
-	for _, p := range paths {
-		st, err := os.Stat(p)
-		if err != nil {
-			return nil, err
-		}
-		if !st.IsDir() {
-			photos = append(photos, p)
-			continue
-		}
-		entries, err := os.ReadDir(p)
-		if err != nil {
-			return nil, err
-		}
-		found := len(photos)
-		for _, e := range entries {
-			switch strings.ToLower(filepath.Ext(e.Name())) {
-			case ".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp":
-				photos = append(photos, filepath.Join(p, e.Name()))
-			}
-		}
-		if len(photos) == found {
-			return nil, fmt.Errorf("%s holds no pictures", p)
-		}
-	}
-	return photos, nil
 }
 
 type explainer struct {

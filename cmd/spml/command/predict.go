@@ -2,14 +2,14 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
+	"io"
+	"iter"
+	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/train"
@@ -17,83 +17,170 @@ import (
 
 func newPredict() *cobra.Command {
 	var (
-		asJSON    bool
-		top       int
-		threshold float64
-		from      string
-		part      string
-		options   string
+		asJSON              bool
+		threshold           float64
+		from, part, options string
+		list, outPath       string
+		format              string
+		jobs                int
+		resume              bool
+		w                   labelWriter
 	)
 	cmd := &cobra.Command{
-		Use:   "predict RUN PHOTO… | predict RUN --data PATH",
+		Use:   "predict RUN PHOTO|FOLDER|-… | predict RUN --list FILE | predict RUN --data PATH",
 		Short: "Label photos",
-		Long: `Prints the labels of photos with their probabilities. Labels above the model's threshold are marked.
+		Long: `Prints the labels of photos with their probabilities, in the order of the photos. Labels above the model's threshold are marked.
+A folder stands for every picture in and below it, in order of name; - reads names of photos and folders from the standard input, a line each.
 
   spml predict runs/em photo.jpg other.png
-  spml predict runs/em photos/*.jpg --json > labels.jsonl
-  spml predict runs/em --data VOCdevkit/VOC2012 --part test --json      the photos of a data set, in any format of spml data formats`,
-		Args: atLeast(1, "a run directory, and photos or --data"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) == 1) == (from == "") {
+  spml predict runs/em photos --format jsonl --out labels.jsonl             every photo of a folder
+  spml predict runs/em photos --format jsonl --out labels.jsonl --resume    only those that the file lacks
+  find . -name '*.jpg' | spml predict runs/em - --format csv > labels.csv   the probability of every label, a column each
+  spml predict runs/em --data VOCdevkit/VOC2012 --part test --json          the photos of a data set, in any format of spml data formats
+
+A photo that cannot be labelled is named on the standard error and has no row, so --resume tries it again; the exit code says so at the end.`,
+		Args: atLeast(1, "a run directory, and photos, --list or --data"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if (len(args) == 1 && list == "") == (from == "") {
 				return usageError{errors.New("predict wants photos or --data PATH, one of the two")}
 			}
-			photos, done, err := photosOf(args[1:], from, part, options)
-			if err != nil {
-				return err
+			changed := cmd.Flags().Changed
+			if asJSON {
+				if changed("format") && format != formatJSONL {
+					return usageError{errors.New("--json is --format jsonl; leave one of the two out")}
+				}
+				format = formatJSONL
 			}
-			defer done()
-			t, err := train.Load(args[0], train.TaggerOptions{})
+			switch {
+			case !slices.Contains([]string{formatText, formatJSONL, formatCSV}, format):
+				return usageError{fmt.Errorf("--format %q is none of %s, %s, %s", format, formatText, formatJSONL, formatCSV)}
+			case resume && (outPath == "" || format == formatText):
+				return usageError{errors.New("--resume wants --out FILE and --format jsonl or csv")}
+			case jobs < 0:
+				return usageError{fmt.Errorf("--jobs is %d, want a number of photos, or 0 for one a core", jobs)}
+			case w.top < 0:
+				return usageError{fmt.Errorf("--top is %d, want a number of labels, or 0 for all", w.top)}
+			case changed("threshold") && !(threshold >= 0 && threshold <= 1):
+				return usageError{fmt.Errorf("--threshold is %v, want a probability", threshold)}
+			case format == formatCSV && (changed("top") || changed("threshold")):
+				return usageError{errors.New("--format csv has the probability of every label; leave --top and --threshold out, or take --format jsonl")}
+			}
+			photos := filePhotos(picturesIn(namesFrom(args[1:], list, cmd.InOrStdin()), true, true))
+			if from != "" {
+				var done func() error
+				if photos, done, err = dataPhotos(from, part, options); err != nil {
+					return err
+				}
+				defer done()
+			}
+			t, err := train.Load(args[0], train.TaggerOptions{Workers: jobs})
 			if err != nil {
 				return err
 			}
 			defer t.Close()
-			if cmd.Flags().Changed("threshold") {
-				t.Config.Threshold = threshold
+			if changed("threshold") {
+				t.SetThreshold(threshold)
 			}
-			out := cmd.OutOrStdout()
-			enc := json.NewEncoder(out)
-			color := isTerminal(out)
-			var failed []error
-			for _, p := range photos {
-				path := p.name
-				labels, err := p.tag(cmd.Context(), t)
-				if cmd.Context().Err() != nil {
-					return cmd.Context().Err()
-				}
-				if err != nil { // said now, counted at the end: the other photos still get their labels
-					fmt.Fprintf(cmd.ErrOrStderr(), "spml: %v\n", err)
-					failed = append(failed, err)
-					continue
-				}
-				if top > 0 && top < len(labels) {
-					labels = labels[:top]
-				}
-				if asJSON {
-					err = enc.Encode(struct {
-						Image  string        `json:"image"`
-						Labels []train.Label `json:"labels"`
-					}{path, labels})
-				} else {
-					err = printBars(out, path, labels, color)
-				}
-				if err != nil {
+			w.format, w.names = format, t.Config.LabelNames
+			w.out, w.color = cmd.OutOrStdout(), isTerminal(cmd.OutOrStdout())
+			if outPath != "" {
+				if err := w.open(outPath, resume); err != nil {
 					return err
 				}
+				defer func() { err = errors.Join(err, w.close()) }()
 			}
-			if len(failed) > 0 {
-				return fmt.Errorf("%d of %d photos could not be labelled: %w", len(failed), len(photos), errors.Join(failed...))
+			if jobs == 0 {
+				jobs = runtime.NumCPU()
 			}
-			return nil
+			return predict(cmd.Context(), t, photos, jobs, &w, cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&list, "list", "", "a file with the name of a photo or folder on each line")
 	f.StringVar(&from, "data", "", "a data set whose photos are labelled, in any format of `spml data formats`")
 	f.StringVar(&options, "data-options", "", dataOptionHelp)
 	f.StringVar(&part, "part", "", "with --data: train, val or test (default: all rows)")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object a photo")
-	f.IntVar(&top, "top", 10, "labels per photo (0: all)")
+	f.StringVar(&format, "format", formatText, "text, jsonl (an object a photo, the most probable label first) or csv (a column for each label)")
+	f.BoolVar(&asJSON, "json", false, "--format jsonl")
+	f.StringVar(&outPath, "out", "", "write to this file")
+	f.BoolVar(&resume, "resume", false, "keep the rows that --out has, and add those of the other photos")
+	f.IntVar(&w.top, "top", 10, "labels per photo (0: all)")
 	f.Float64Var(&threshold, "threshold", 0.5, "probability above which a label is marked (default: the model's)")
+	f.IntVar(&jobs, "jobs", 0, "photos that are labelled at once (0: one a core)")
 	return cmd
+}
+
+// predict labels photos side by side and writes them in order.
+func predict(ctx context.Context, t *train.Tagger, photos iter.Seq2[photo, error], jobs int, w *labelWriter, errs io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type pending struct {
+		photo  photo
+		labels []train.Label
+		err    error
+		ready  chan struct{}
+	}
+	queue := make(chan *pending, 2*jobs) // in order; its length bounds the photos in work
+	var listing error                    // of the photos' names, once queue is closed
+	go func() {
+		defer close(queue)
+		for p, err := range photos {
+			if err != nil {
+				listing = err
+				return
+			}
+			if w.has(p.name) {
+				continue
+			}
+			x := &pending{photo: p, ready: make(chan struct{})}
+			select {
+			case queue <- x:
+			case <-ctx.Done():
+				return
+			}
+			go func() {
+				defer close(x.ready)
+				x.labels, x.err = p.tag(ctx, t)
+			}()
+		}
+	}()
+	var failed []error
+	total := 0
+	for open := true; open; {
+		var x *pending
+		select { // also where the names come from a pipe that is silent
+		case x, open = <-queue:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if !open {
+			break
+		}
+		<-x.ready
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		total++
+		if x.err != nil { // said now, counted at the end: the other photos still get their labels
+			fmt.Fprintf(errs, "spml: %v\n", x.err)
+			failed = append(failed, x.err)
+			continue
+		}
+		if err := w.write(x.photo.name, x.labels); err != nil {
+			return err
+		}
+	}
+	if listing != nil {
+		failed = append(failed, listing)
+		return errors.Join(failed...)
+	}
+	if len(w.done) > 0 {
+		fmt.Fprintf(errs, "%s: %d rows were there, %d photos added\n", w.path, len(w.done), total-len(failed))
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d photos could not be labelled: %w", len(failed), total, errors.Join(failed...))
+	}
+	return nil
 }
 
 // photo is one that predict labels: a file, or a row of a data set.
@@ -118,20 +205,31 @@ func (p photo) tag(ctx context.Context, t *train.Tagger) ([]train.Label, error) 
 	return labels, err
 }
 
-// photosOf lists files, or the photos of a part of a data set.
-func photosOf(files []string, from, part, options string) (photos []photo, done func() error, err error) {
-	for _, f := range files {
-		photos = append(photos, photo{name: f})
+// filePhotos are files.
+func filePhotos(files iter.Seq2[string, error]) iter.Seq2[photo, error] {
+	return func(yield func(photo, error) bool) {
+		for f, err := range files {
+			if !yield(photo{name: f}, err) {
+				return
+			}
+		}
 	}
-	if from == "" {
-		return photos, func() error { return nil }, nil
-	}
+}
+
+// dataPhotos are the photos of a part of a data set.
+func dataPhotos(from, part, options string) (photos iter.Seq2[photo, error], done func() error, err error) {
 	o, err := train.ParseDataOptions(options)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
 	if o.Missing == "" {
 		o.Missing = data.MissingKeep
+	}
+	want := data.Split(255)
+	if part != "" {
+		if want, err = data.ParseSplit(part); err != nil {
+			return nil, nil, usageError{err}
+		}
 	}
 	d, err := data.Open(from, o)
 	if err != nil {
@@ -142,43 +240,11 @@ func photosOf(files []string, from, part, options string) (photos []photo, done 
 		d.Close()
 		return nil, nil, fmt.Errorf("%w: %s has no photos: name their folder (--data-options images=DIR)", train.ErrData, d.Name)
 	}
-	want := data.Split(255)
-	if part != "" {
-		if want, err = data.ParseSplit(part); err != nil {
-			d.Close()
-			return nil, nil, usageError{err}
-		}
-	}
-	for i, name := range d.Images {
-		if part == "" || d.Split[i] == want {
-			photos = append(photos, photo{name, i, raw})
-		}
-	}
-	return photos, d.Close, nil
-}
-
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == ""
-}
-
-// printBars draws one line a label: probability, bar, mark, name.
-func printBars(w interface{ Write([]byte) (int, error) }, path string, labels []train.Label, color bool) error {
-	const width = 30
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", path)
-	for _, l := range labels {
-		n := int(l.Probability*width + 0.5)
-		bar := strings.Repeat("█", n) + strings.Repeat("·", width-n)
-		mark := " "
-		if l.Present {
-			mark = "✓"
-			if color {
-				bar = "\x1b[32m" + bar + "\x1b[0m"
+	return func(yield func(photo, error) bool) {
+		for i, name := range d.Images {
+			if (part == "" || d.Split[i] == want) && !yield(photo{name, i, raw}, nil) {
+				return
 			}
 		}
-		fmt.Fprintf(&b, "  %5.1f %%  %s  %s %s\n", 100*l.Probability, bar, mark, l.Name)
-	}
-	_, err := w.Write([]byte(b.String()))
-	return err
+	}, d.Close, nil
 }
