@@ -47,7 +47,8 @@ type Options struct {
 	Note func(text string)
 }
 
-// Methods makes a variant of each method; a name may carry parameters: "role:k=1.2".
+// Methods makes a variant of each method. A name may carry parameters of the loss and settings of the run: "role:k=1.2", "lac:stages=1,queue_size=-1"; the
+// row is then called as it was written.
 func Methods(names []string) ([]Variant, error) {
 	var out []Variant
 	for _, n := range names {
@@ -58,12 +59,22 @@ func Methods(names []string) ([]Variant, error) {
 		}
 		v := Variant{Name: e.ID, Set: map[string]any{"method": e.ID}}
 		if rest != "" {
-			p, err := train.ParseSetting("params", rest)
-			if err != nil {
-				return nil, err
+			v.Name += ":" + rest
+		}
+		for _, one := range strings.FieldsFunc(rest, func(r rune) bool { return r == ',' }) {
+			key, text, _ := strings.Cut(one, "=")
+			if slices.ContainsFunc(e.Params, func(p loss.Param) bool { return p.Name == key }) {
+				p, err := train.ParseSetting("params", one)
+				if err != nil {
+					return nil, err
+				}
+				for k, x := range p.(map[string]any) {
+					v.Set["params."+k] = x
+				}
+				continue
 			}
-			for k, x := range p.(map[string]any) {
-				v.Set["params."+k] = x
+			if v.Set[key], err = train.ParseSetting(key, text); err != nil {
+				return nil, &train.ConfigError{Msg: fmt.Sprintf("%s: %s is neither a parameter of %s nor a setting of a run: %v", n, key, e.ID, err)}
 			}
 		}
 		out = append(out, v)

@@ -105,7 +105,8 @@ difference to the first method with a paired bootstrap over the test images, and
 
   spml compare --data photos --weights mobilenet_v2.safetensors --frozen --methods an,em,em-apl,gr --seeds 5 --run cmp
   spml compare --data photos --features f.npy --frozen --methods all --seeds 5 --run cmp
-  spml compare --data photos --features f.npy --frozen --methods an,role:k=1.2 --seeds 7,8, --run cmp --format latex`,
+  spml compare --data photos --features f.npy --frozen --methods an,role:k=1.2 --seeds 7,8, --run cmp --format latex
+  spml compare --data shapes --head decoder --methods an,plc,lac:stages=1,lac:queue_size=-1,lac --run lac      LAC's ablation`,
 		Args: exactly(0, "only flags"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(methods) == 0 {
