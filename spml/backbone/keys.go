@@ -69,6 +69,8 @@ func adapt(m Model, sd nn.StateDict) nn.StateDict {
 		all = [][]rewrite{convNeXtOfTorchvision, convNeXtOfRelease}
 	case *ViT:
 		all = [][]rewrite{viTOfTorchvision}
+	case *MobileNetV2:
+		return mobileNetOfTimm(sd)
 	case *SqueezeNet:
 		if w := sd["classifier.1.weight"]; w != nil && w.Dim() == 4 { // torchvision's convolution; see SqueezeNet
 			out := nn.StateDict{}

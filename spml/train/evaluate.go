@@ -58,17 +58,20 @@ func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Rep
 	}
 	var r *Report
 	err = guard(func() error {
-		var err error
-		r, err = evaluate(ctx, dir, c, o, ev)
+		ds, sc, broken, err := scoreSaved(ctx, dir, c, o, ev)
+		if err == nil {
+			r, err = report(dir, o.Part, ds, sc, broken)
+		}
 		return err
 	})
 	return r, err
 }
 
-func evaluate(ctx context.Context, dir string, c Config, o EvalOptions, ev Events) (*Report, error) {
+// scoreSaved scores a part of a data set by the saved model of a run. The data set comes back closed; its labels stay.
+func scoreSaved(ctx context.Context, dir string, c Config, o EvalOptions, ev Events) (_ *data.Dataset, _ *Scores, broken []data.Broken, err error) {
 	mc, err := readModelConfig(dir + "/model")
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	part := o.Part
 	var ds *data.Dataset
@@ -77,59 +80,63 @@ func evaluate(ctx context.Context, dir string, c Config, o EvalOptions, ev Event
 	} else {
 		var opt data.Options
 		if opt, err = c.dataOptions(); err != nil {
-			return nil, err
+			return nil, nil, nil, err
 		}
 		opt.Classes = mc.LabelNames
 		ds, err = data.Open(c.Data, opt)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	defer ds.Close()
 	if !slices.Equal(ds.Classes, mc.LabelNames) {
-		return nil, fmt.Errorf("%w: the classes of %s are not those of the model, in the same order", ErrData, ds.Name)
+		return nil, nil, nil, fmt.Errorf("%w: the classes of %s are not those of the model, in the same order", ErrData, ds.Name)
 	}
 	rows := ds.Rows(part)
 	if !labelled(ds, part) || len(rows) == 0 {
-		return nil, fmt.Errorf("%w: %s has no %v rows with full labels", ErrData, ds.Name, part)
+		return nil, nil, nil, fmt.Errorf("%w: %s has no %v rows with full labels", ErrData, ds.Name, part)
 	}
 	sd, _, err := nn.LoadSafetensors(dir + "/model/" + modelWeights)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	s, err := newSession(c, ds, ev)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	var l learner
 	if mc.FeaturesOnly {
 		s.latent = false // a saved head is a linear one
 		f := &frozen{session: s}
 		if err := f.loadFeatures(ctx); err != nil {
-			return nil, err
+			return nil, nil, nil, err
 		}
 		f.weight, f.bias, l = sd["weight"], sd["bias"], f
 	} else {
 		s.c.Weights = "" // the saved model has them
 		n, err := newNetwork(s)
 		if err != nil {
-			return nil, err
+			return nil, nil, nil, err
 		}
 		if _, err := nn.LoadStateDict(n.model, sd, true); err != nil {
-			return nil, err
+			return nil, nil, nil, err
 		}
 		l = &fineTune{network: n}
 	}
 	defer l.close()
 	sc, err := l.scores(ctx, part.String(), 0, rows)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
+	return ds, sc, l.broken(), nil
+}
+
+func report(dir string, part data.Split, ds *data.Dataset, sc *Scores, broken []data.Broken) (*Report, error) {
 	ap, err := sc.PerClass(ds, ds.Labels)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Run: dir, Part: part.String(), Images: len(sc.Rows), MAP: 100 * metric.Mean(ap), Broken: l.broken()}
+	r := &Report{Run: dir, Part: part.String(), Images: len(sc.Rows), MAP: 100 * metric.Mean(ap), Broken: broken}
 	for i, v := range ap {
 		n := 0
 		for _, row := range sc.Rows {

@@ -127,7 +127,7 @@ func openModel(dir string) (backbone.Model, ModelConfig, error) {
 	var m backbone.Model
 	err = torch.Try(func() {
 		if mc.Head == "" || mc.Head == HeadLinear {
-			m, _, err = backbone.NewFromFile(mc.Architecture, path, mc.NumClasses)
+			m, _, err = backbone.NewFromFile(backbone.OfTimm(mc.Architecture), path, mc.NumClasses)
 			return
 		}
 		var body backbone.Model

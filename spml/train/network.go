@@ -145,6 +145,7 @@ type pretrainedCfg struct {
 	InputSize     [3]int     `json:"input_size"`
 	Interpolation string     `json:"interpolation"`
 	CropMode      string     `json:"crop_mode"` // squash: the aspect ratio is not kept
+	CropPct       float64    `json:"crop_pct"`  // 1: all of the picture
 	Mean          [3]float32 `json:"mean"`
 	Std           [3]float32 `json:"std"`
 }
@@ -168,7 +169,7 @@ func threshold(method string) float64 {
 func modelConfigOf(c Config, ds *data.Dataset, dim int) ModelConfig {
 	return ModelConfig{
 		headConfig: c.headConfig(), Architecture: c.Backbone, NumClasses: ds.C(), NumFeatures: dim, LabelNames: ds.Classes, Threshold: threshold(c.Method), Method: c.Method,
-		PretrainedCfg: pretrainedCfg{[3]int{3, c.ImageSize, c.ImageSize}, "bilinear", "squash", pixel.ImageNetMean, pixel.ImageNetStd},
+		PretrainedCfg: pretrainedCfg{[3]int{3, c.ImageSize, c.ImageSize}, "bilinear", "squash", 1, pixel.ImageNetMean, pixel.ImageNetStd},
 	}
 }
 

@@ -1,0 +1,55 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/gospml/gospml/spml/train"
+)
+
+func newExport() *cobra.Command {
+	var o train.ExportOptions
+	var calibrate bool
+	var progress string
+	cmd := &cobra.Command{
+		Use:   "export RUN OUT --to timm|safetensors",
+		Short: "Write a run's model for other programs",
+		Long: `Writes the saved model of a run directory to a path that must not exist.
+
+  spml export runs/em em-timm --to timm                  a folder: timm.create_model("local-dir:em-timm", pretrained=True), or spml predict em-timm photo.jpg
+  spml export runs/em em-timm --to timm --calibrate      with a threshold for each class: the best F1 on the run's validation part
+  spml export runs/em em.safetensors --to safetensors    one file; the metadata "config" holds classes, thresholds and preprocessing`,
+		Args: exactly(2, "a run directory and a path to write"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if calibrate {
+				r, err := newReporter(cmd.ErrOrStderr(), progress)
+				if err != nil {
+					return err
+				}
+				classes, err := train.Calibrate(cmd.Context(), args[0], r.events())
+				r.clear()
+				if err != nil {
+					return err
+				}
+				var now, was float64
+				for _, c := range classes {
+					o.Thresholds = append(o.Thresholds, c.Threshold)
+					now += c.F1 / float64(len(classes))
+					was += c.F1Default / float64(len(classes))
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "thresholds of %d classes: mean F1 on validation %.1f %%, %.1f %% with one threshold\n", len(classes), 100*now, 100*was)
+			}
+			if err := train.Export(args[0], args[1], o); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: written for %s\n", args[1], o.Form)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Form, "to", train.ExportTimm, "timm (a folder) or safetensors (a file)")
+	f.BoolVar(&calibrate, "calibrate", false, "choose a threshold for each class on the run's validation part")
+	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
+	return cmd
+}

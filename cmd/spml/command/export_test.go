@@ -1,0 +1,57 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestExport writes a model for timm with thresholds of its own, which predict then takes.
+func TestExport(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "images"), 0o755))
+	labels, split := "filename,red,blue\n", "filename,split\n"
+	for i := range 20 {
+		m := image.NewRGBA(image.Rect(0, 0, 40, 40))
+		for p := range 1600 {
+			m.Set(p%40, p/40, color.RGBA{R: uint8(255 * (i % 2)), B: uint8(255 - 255*(i%2)), G: uint8(5*i + p%9), A: 255})
+		}
+		var b bytes.Buffer
+		require.NoError(t, png.Encode(&b, m))
+		name := fmt.Sprintf("%02d.png", i)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "images", name), b.Bytes(), 0o644))
+		labels += fmt.Sprintf("%s,%d,%d\n", name, i%2, 1-i%2)
+		split += name + "," + []string{"train", "val", "val", "test"}[i%4] + "\n"
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "labels.csv"), []byte(labels), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "split.csv"), []byte(split), 0o644))
+	run, out := filepath.Join(dir, "run"), filepath.Join(dir, "out")
+	code, _, stderr := spml(t, nil, "train", "--data", dir, "--method", "an", "--backbone", "resnet18", "--image-size", "32", "--epochs", "1", "--run", run)
+	require.Zero(t, code, stderr)
+	code, stdout, stderr := spml(t, nil, "export", run, out, "--to", "timm", "--calibrate")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "thresholds of 2 classes")
+	b, err := os.ReadFile(filepath.Join(out, "config.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(b), `"thresholds": [`)
+	photo := filepath.Join(dir, "images", "01.png")
+	_, a, _ := spml(t, nil, "predict", run, photo, "--format", "csv")
+	_, c, _ := spml(t, nil, "predict", out, photo, "--format", "csv")
+	require.Equal(t, a, c)
+	require.Equal(t, 2, strings.Count(c, "\n"))
+
+	code, _, stderr = spml(t, nil, "export", run, out)
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "remove it, or name another")
+	code, _, stderr = spml(t, nil, "export", run, out+"2", "--to", "onnx")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "timm, safetensors")
+}
