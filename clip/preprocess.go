@@ -315,7 +315,11 @@ func (p *Preprocessor) one(d *decoding, b []byte, h, w int, dst []float32) error
 	}
 	l := plan.plan(info.W, info.H, w, h)
 	if p.Backend == Torchvision {
-		return p.torchvision(b, l, h, w, dst)
+		rgb, err := pixel.Decode(b, p.options)
+		if err != nil {
+			return err
+		}
+		return p.torchvision(rgb, l, h, w, dst)
 	}
 	g := pixel.Geometry{W: l.w, H: l.h, Filter: p.filter(), Window: l.window}
 	if l.whole(w, h) {
@@ -341,12 +345,9 @@ func place(full, part []byte, l layout, w int) {
 }
 
 // torchvision resizes with libtorch's antialiased kernels on 8 bits, as torchvision does on a CPU.
-func (p *Preprocessor) torchvision(b []byte, l layout, h, w int, dst []float32) error {
-	rgb, err := pixel.Decode(b, p.options)
-	if err != nil {
-		return err
-	}
+func (p *Preprocessor) torchvision(rgb *pixel.RGB, l layout, h, w int, dst []float32) error {
 	return torch.Try(func() {
+		var err error
 		torch.Scope(func(*torch.Arena) {
 			x := torch.FromSlice(rgb.Pix, 1, rgb.H, rgb.W, 3).Permute(0, 3, 1, 2) // channels last
 			if l.w != rgb.W || l.h != rgb.H {

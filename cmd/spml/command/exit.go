@@ -15,6 +15,7 @@ import (
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/metric/scorefile"
 	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -90,7 +91,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitResume
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitInt
-	case isUsage(err), errors.As(err, &config), is(train.ErrRunExists):
+	case isUsage(err), errors.As(err, &config), is(train.ErrRunExists, vlm.ErrSettings):
 		return exitUsage
 	case is(native.ErrNotFound, torch.ErrLibrary, pixel.ErrLibrary, parity.ErrNoPillow):
 		return exitMissing

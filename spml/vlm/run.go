@@ -1,0 +1,288 @@
+package vlm
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/npy"
+)
+
+// Outputs are the files of a run; those without a name are not written.
+type Outputs struct {
+	Labels   string // .npy, int8 [N, C] in the order of the data set: 1, -1, 0, observed labels over pseudo-labels
+	Evidence string // .jsonl, an Evidence a photo
+	Sheet    string // .html, the first photos with their labels and scores, in one file
+	Photos   int    // of the sheet; 0: 60
+}
+
+// journal is the path of what is kept while the run goes.
+func (o *Outputs) journal() (string, error) {
+	for _, f := range []struct{ path, ending string }{{o.Labels, ".npy"}, {o.Evidence, ".jsonl"}, {o.Sheet, ".html"}} {
+		if f.path != "" && !strings.EqualFold(filepath.Ext(f.path), f.ending) {
+			return "", fmt.Errorf("%w: %s does not end in %s", ErrSettings, f.path, f.ending)
+		}
+	}
+	for _, p := range []string{o.Labels, o.Evidence} {
+		if p != "" {
+			return p + ".partial", nil
+		}
+	}
+	return "", fmt.Errorf("%w: neither labels nor evidence has a file", ErrSettings)
+}
+
+// Events are called while a run goes, on its goroutine; nil ones are left out.
+type Events struct {
+	Note   func(text string)
+	Step   func(done, total int, perSecond float64)
+	Broken func(data.Broken)
+}
+
+func (e *Events) note(format string, a ...any) {
+	if e.Note != nil {
+		e.Note(fmt.Sprintf(format, a...))
+	}
+}
+
+// Run labels all photos of a data set and writes the outputs. Interrupted by ctx, a failure or a kill it leaves a journal, FILE.partial, from which the next call
+// with the same settings goes on.
+func (l *Labeller) Run(ctx context.Context, ds *data.Dataset, o Outputs, e Events) (sum *Summary, err error) {
+	path, err := o.journal()
+	if err != nil {
+		return nil, err
+	}
+	src, ok := ds.Source.(data.RawSource)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s has no image files", ErrSettings, ds.Name)
+	}
+	if strings.Join(ds.Classes, "\x00") != strings.Join(l.classes, "\x00") {
+		return nil, fmt.Errorf("%w: the classes of %s are not the labeller's", ErrSettings, ds.Name)
+	}
+	print, err := l.fingerprint(ds)
+	if err != nil {
+		return nil, err
+	}
+	j, other, err := openJournal(path, print)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, j.close()) }()
+	begun := min(j.done*l.settings.Batch, ds.N())
+	if other {
+		e.note("%s was of another run (model, settings or data differ): starting anew", path)
+	} else if begun > 0 {
+		e.note("going on after %d of %d photos, from %s", begun, ds.N(), path)
+	}
+	start := time.Now()
+	if err := l.pass(ctx, ds, src, j, e); err != nil {
+		return nil, err
+	}
+	seconds := time.Since(start).Seconds()
+	sum, labels, err := l.collect(ds, j, e)
+	if err != nil {
+		return nil, err
+	}
+	sum.Resumed = begun
+	if n := ds.N() - begun; n > 0 && seconds > 0 {
+		sum.PerSecond = float64(n) / seconds
+	}
+	if err := l.write(ds, src, j, o, labels); err != nil {
+		return nil, err
+	}
+	return sum, j.remove()
+}
+
+// pass labels what the journal lacks: while one batch is encoded the next is read.
+func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSource, j *journal, e Events) error {
+	ctx, cancel := context.WithCancel(ctx)
+	type loaded struct {
+		b   *batch
+		err error
+	}
+	ready, n := make(chan loaded), ds.N()
+	size := l.settings.Batch
+	go func() {
+		defer close(ready)
+		for from := j.done * size; from < n; from += size {
+			b, err := l.read(ctx, src, from, min(n, from+size))
+			select {
+			case ready <- loaded{b, err}:
+			case <-ctx.Done():
+				if b != nil && b.x != nil {
+					b.x.Free()
+				}
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	defer func() {
+		cancel()
+		for r := range ready { // until the reader has ended
+			if r.b != nil && r.b.x != nil {
+				r.b.x.Free()
+			}
+		}
+	}()
+	start, begun := time.Now(), min(j.done*size, n)
+	for r := range ready {
+		if r.err != nil {
+			return r.err
+		}
+		payload, err := l.payload(ctx, ds, r.b)
+		r.b.x.Free()
+		if err == nil {
+			err = j.add(payload)
+		}
+		if err != nil {
+			return err
+		}
+		if e.Step != nil {
+			done := r.b.rows[len(r.b.rows)-1] + 1
+			e.Step(done, n, float64(done-begun)/max(time.Since(start).Seconds(), 1e-9))
+		}
+	}
+	return ctx.Err()
+}
+
+// read reads the photos of rows from … to-1.
+func (l *Labeller) read(ctx context.Context, src data.RawSource, from, to int) (*batch, error) {
+	n := to - from
+	rows, files, unread := make([]int, n), make([][]byte, n), make([]error, n)
+	for i := range n {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		rows[i] = from + i
+		files[i], unread[i] = src.ReadFile(from+i, nil)
+	}
+	return l.load(ctx, rows, files, unread)
+}
+
+// payload labels a batch and makes its frame.
+func (l *Labeller) payload(ctx context.Context, ds *data.Dataset, b *batch) ([]byte, error) {
+	var observed []int8
+	for _, r := range b.rows {
+		observed = append(observed, observedRow(ds, r)...)
+	}
+	labels, err := l.label(ctx, b, observed)
+	if err != nil {
+		return nil, err
+	}
+	c := ds.C()
+	out := make([]byte, len(labels.Pseudo))
+	for i, y := range labels.Pseudo {
+		if b.broken[i/c] == nil {
+			out[i] = byte(y)
+		}
+	}
+	for i, r := range b.rows {
+		line, err := json.Marshal(evidence(ds, r, i, labels, b.boxes[i], b.broken[i]))
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, line...), '\n')
+	}
+	return out, nil
+}
+
+// frames walks over the journal's batches: their first row, pseudo-labels and lines.
+func (l *Labeller) frames(ds *data.Dataset, j *journal, f func(from int, pseudo, lines []byte) error) error {
+	from := 0
+	err := j.each(func(p []byte) error {
+		n := min(l.settings.Batch, ds.N()-from)
+		if n < 1 || len(p) < n*ds.C() {
+			return fmt.Errorf("%s: a frame does not fit the data set; delete the file", j.f.Name())
+		}
+		if err := f(from, p[:n*ds.C()], p[n*ds.C():]); err != nil {
+			return err
+		}
+		from += n
+		return nil
+	}, func(int64) {})
+	if err == nil && from != ds.N() {
+		err = fmt.Errorf("%s holds %d of %d photos; start again", j.f.Name(), from, ds.N())
+	}
+	return err
+}
+
+// write writes the outputs.
+func (l *Labeller) write(ds *data.Dataset, src data.RawSource, j *journal, o Outputs, labels []int8) error {
+	if o.Evidence != "" {
+		err := atomicfile.WriteFile(o.Evidence, 0o666, func(w io.Writer) error {
+			return l.frames(ds, j, func(_ int, _, lines []byte) error { _, err := w.Write(lines); return err })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if o.Sheet != "" {
+		if err := l.sheet(ds, src, j, o); err != nil {
+			return err
+		}
+	}
+	if o.Labels == "" {
+		return nil
+	}
+	a, err := npy.New([]int64{int64(ds.N()), int64(ds.C())}, labels)
+	if err != nil {
+		return err
+	}
+	return npy.Write(o.Labels, a)
+}
+
+// lines decodes the lines of a frame.
+func decodeLines(lines []byte, f func(Evidence) error) error {
+	for line := range bytes.Lines(lines) {
+		var e Evidence
+		if err := json.Unmarshal(line, &e); err != nil {
+			return err
+		}
+		if err := f(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fingerprint changes with what the labels depend on: settings, model, classes, names, observed labels. Of the files of weights and text features it takes name,
+// size and time.
+func (l *Labeller) fingerprint(ds *data.Dataset) (string, error) {
+	h := sha256.New()
+	if err := json.NewEncoder(h).Encode([]any{l.settings, l.model.Config(), ds.Fingerprint(), ds.ObservedFingerprint()}); err != nil {
+		return "", err
+	}
+	files := []string{l.settings.TextFeatures}
+	if m := l.model.Loaded(); m != nil {
+		fmt.Fprintln(h, m.Kind, m.Stored, l.model.Frozen())
+		dir := m.Path
+		if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+			dir = filepath.Dir(dir)
+		}
+		for _, w := range m.Weights {
+			if !filepath.IsAbs(w) {
+				w = filepath.Join(dir, w)
+			}
+			files = append(files, w)
+		}
+	}
+	for _, p := range files {
+		if st, err := os.Stat(p); err == nil { // the built-in model has no file
+			fmt.Fprintln(h, p, st.Size(), st.ModTime().UnixNano())
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
