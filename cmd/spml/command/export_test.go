@@ -14,25 +14,43 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExport writes a model for timm with thresholds of its own, which predict then takes.
-func TestExport(t *testing.T) {
+// tinySet is a data set of 20 small pictures, each with one label and a grey of its own.
+func tinySet(t *testing.T, classes int) string {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "images"), 0o755))
-	labels, split := "filename,red,blue\n", "filename,split\n"
+	labels, split := "filename", "filename,split\n"
+	for c := range classes {
+		labels += fmt.Sprintf(",label%d", c)
+	}
+	labels += "\n"
 	for i := range 20 {
 		m := image.NewRGBA(image.Rect(0, 0, 40, 40))
 		for p := range 1600 {
-			m.Set(p%40, p/40, color.RGBA{R: uint8(255 * (i % 2)), B: uint8(255 - 255*(i%2)), G: uint8(5*i + p%9), A: 255})
+			m.Set(p%40, p/40, color.RGBA{R: uint8(255 * (i % classes) / classes), B: uint8(255 - 255*(i%2)), G: uint8(5*i + p%9), A: 255})
 		}
 		var b bytes.Buffer
 		require.NoError(t, png.Encode(&b, m))
 		name := fmt.Sprintf("%02d.png", i)
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "images", name), b.Bytes(), 0o644))
-		labels += fmt.Sprintf("%s,%d,%d\n", name, i%2, 1-i%2)
+		labels += name
+		for c := range classes {
+			if c == i%classes {
+				labels += ",1"
+			} else {
+				labels += ",0"
+			}
+		}
+		labels += "\n"
 		split += name + "," + []string{"train", "val", "val", "test"}[i%4] + "\n"
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "labels.csv"), []byte(labels), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "split.csv"), []byte(split), 0o644))
+	return dir
+}
+
+// TestExport writes a model for timm with thresholds of its own, which predict then takes.
+func TestExport(t *testing.T) {
+	dir := tinySet(t, 2)
 	run, out := filepath.Join(dir, "run"), filepath.Join(dir, "out")
 	code, _, stderr := spml(t, nil, "train", "--data", dir, "--method", "an", "--backbone", "resnet18", "--image-size", "32", "--epochs", "1", "--run", run)
 	require.Zero(t, code, stderr)

@@ -48,7 +48,7 @@ func photoFolder(t *testing.T) (dir string, names []string) {
 
 func TestPredictMany(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
-	code, _, stderr := spml(t, nil, "train", "--data", "shapes", "--method", "an", "--epochs", "1", "--batch-size", "500", "--run", run)
+	code, _, stderr := spml(t, nil, "train", "--data", tinySet(t, 12), "--method", "an", "--backbone", "small_cnn", "--image-size", "32", "--epochs", "1", "--run", run)
 	require.Zero(t, code, stderr)
 	photos, names := photoFolder(t)
 	broken := filepath.Join(photos, "e.jpg")
