@@ -9,6 +9,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,6 +140,9 @@ func TestRunGivesTheMethodsLabels(t *testing.T) {
 				_, text, err = net.Noise(g.Bar, raw)
 				require.NoError(t, err)
 			}
+			features, err := l.Text()
+			require.NoError(t, err)
+			require.Equal(t, torch.ToSlice[float32](text), features)
 			pre, err := clip.NamedPreprocess(s.Preprocess)
 			require.NoError(t, err)
 			h, w := m.ImageSize()
@@ -166,14 +170,15 @@ func TestRunGivesTheMethodsLabels(t *testing.T) {
 			}
 			global := cosines(views[0])
 			var want []int8
+			var scores []float32
 			if test.method == vlm.VLPL {
 				delta := s.Delta
 				if test.form == vlm.Default {
 					delta = 0
 				}
-				pseudo, _, err := label.VLPL(global, s.Tau, s.Theta, delta)
+				pseudo, similarity, err := label.VLPL(global, s.Tau, s.Theta, delta)
 				require.NoError(t, err)
-				want = torch.ToSlice[int8](pseudo)
+				want, scores = torch.ToSlice[int8](pseudo), torch.ToSlice[float32](similarity)
 			} else {
 				var patches []*torch.Tensor
 				for _, v := range views[1:] {
@@ -183,7 +188,7 @@ func TestRunGivesTheMethodsLabels(t *testing.T) {
 				r, err := label.DAMP(global, torch.Stack(patches, 0), torch.FromSlice(ds.Observed, n, c),
 					label.DAMPConfig{Tau: s.Tau, Nu: s.Nu, TopK: s.TopK, Zeta: s.Theta, Negative: s.Delta, Form: form})
 				require.NoError(t, err)
-				want = torch.ToSlice[int8](r.Pseudo)
+				want, scores = torch.ToSlice[int8](r.Pseudo), torch.ToSlice[float32](r.Final)
 			}
 			want = vlm.Merge(want, ds.Observed)
 			got := readNPY(t, o.Labels)
@@ -221,6 +226,15 @@ func TestRunGivesTheMethodsLabels(t *testing.T) {
 				require.Equal(t, ds.Images[i], e.Image)
 				require.Len(t, e.Positives, count(want[i*c:(i+1)*c], 1))
 				require.Equal(t, test.method == vlm.DAMP, e.Refused[0].Box != nil)
+				for _, x := range append(e.Positives, e.Refused...) {
+					require.InDelta(t, scores[i*c+slices.Index(ds.Classes, x.Class)], x.Score, 1e-5)
+					if x.Box != nil {
+						boxes, err := s.Boxes(i, side, side)
+						require.NoError(t, err)
+						b := boxes[*x.Tile]
+						require.Equal(t, [4]int{b.Min.X, b.Min.Y, b.Max.X, b.Max.Y}, *x.Box)
+					}
+				}
 				i++
 			}
 			require.Equal(t, n, i)
@@ -337,6 +351,54 @@ func TestCorruptPhoto(t *testing.T) {
 		require.NotEqual(t, want, got)
 		copy(want[bad*c:(bad+1)*c], ds.ObservedRow(bad))
 		require.Equal(t, want, got)
+	}
+}
+
+// Tiles depend on seed and row, not on what else is in the batch.
+func TestBoxes(t *testing.T) {
+	s := settings(t, vlm.DAMP, vlm.Default, 4)
+	s.Grid = 4
+	boxes := func(seed uint32, row int) []image.Rectangle {
+		s.Seed = seed
+		b, err := s.Boxes(row, 500, 375)
+		require.NoError(t, err)
+		require.Len(t, b, 16)
+		return b
+	}
+	require.Equal(t, boxes(1, 5), boxes(1, 5))
+	require.NotEqual(t, boxes(1, 5), boxes(1, 6))
+	require.NotEqual(t, boxes(1, 5), boxes(2, 5))
+	plain := label.Tiles(500, 375, 4, nil)
+	for i, b := range boxes(1, 5) {
+		require.True(t, plain[i].In(b))
+		require.LessOrEqual(t, b.Dx(), 125+2*25)
+		require.LessOrEqual(t, b.Dy(), 93+2*18)
+	}
+	s.Overlap = 0
+	require.Equal(t, plain, boxes(1, 5))
+	_, err := s.Boxes(0, 3, 100)
+	require.ErrorContains(t, err, "4×4 tiles")
+}
+
+// Labels from scores of features that are already there: a photo of 80 classes, VLPL and DAMP with 16 tiles.
+func BenchmarkLabels(b *testing.B) {
+	const photos, c = 1024, 80
+	for _, method := range []vlm.Method{vlm.VLPL, vlm.DAMP} {
+		b.Run(string(method), func(b *testing.B) {
+			s, err := vlm.Preset(method, "coco", vlm.Default)
+			require.NoError(b, err)
+			global := torch.Rand([]int{photos, c}, torch.Float32).MulScalar(0.3)
+			tiles := torch.Rand([]int{16, photos, c}, torch.Float32).MulScalar(0.3)
+			observed := make([]int8, photos*c)
+			for i := range photos {
+				observed[i*c+i%c] = 1
+			}
+			for b.Loop() {
+				_, err := s.Labels(global, tiles, observed)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*photos), "µs/photo")
+		})
 	}
 }
 
