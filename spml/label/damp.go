@@ -39,6 +39,9 @@ type DAMPResult struct {
 	Agg     *torch.Tensor // s_agg
 	Final   *torch.Tensor // s_final = ½(s_global + s_agg)
 	Average *torch.Tensor // s_avg = ½(s_global + mean of the patches)
+	Global  *torch.Tensor // s_global
+	Best    *torch.Tensor // ω
+	Tile    *torch.Tensor // the patch that has ω, int64 [B, C]
 }
 
 // DAMP makes pseudo-labels from the cosines of the whole image [B, C] and of its patches [R, B, C] with the class texts, and the
@@ -71,9 +74,10 @@ func DAMP(global, patches, observed *torch.Tensor, c DAMPConfig) (*DAMPResult, e
 		torch.NoGrad(func() {
 			torch.Scope(func(s *torch.Arena) {
 				sg, sl := global.DivScalar(c.Tau).Softmax(1), patches.DivScalar(c.Tau).Softmax(2)
-				best, worst := sl.Amax([]int{0}, false), sl.Amin([]int{0}, false)
+				best, tile := sl.MaxDim(0, false)
+				worst := sl.Amin([]int{0}, false)
 				seen := sg.Gather(1, observed.ToDType(torch.Float32).Argmax(1, true))
-				r.Local = seen.ClampMax(c.Nu)
+				r.Local, r.Global, r.Best, r.Tile = seen.ClampMax(c.Nu), sg, best, tile
 				if c.Form == DAMPCode {
 					r.Agg = torch.Where(best.Gt(r.Local), best, worst)
 				} else {
@@ -86,7 +90,7 @@ func DAMP(global, patches, observed *torch.Tensor, c DAMPConfig) (*DAMPResult, e
 				top := torch.Zeros(global.Shape(), torch.Bool).ScatterValue(1, order.Slice(1, 0, min(c.TopK, classes), 1), true)
 				r.Before = top.LogicalAnd(r.Final.GeScalar(c.Zeta)).ToDType(torch.Int8)
 				r.Pseudo = c.negatives(r.Before, r.Average, observed)
-				s.Keep(r.Pseudo, r.Before, r.Local, r.Agg, r.Final, r.Average)
+				s.Keep(r.Pseudo, r.Before, r.Local, r.Agg, r.Final, r.Average, r.Global, r.Best, r.Tile)
 			})
 		})
 	})

@@ -41,16 +41,9 @@ func (s *Settings) Labels(global, tiles *torch.Tensor, observed []int8) (*Labels
 	}
 	out := &Labels{}
 	err = torch.Try(func() {
-		torch.NoGrad(func() {
-			torch.Scope(func(*torch.Arena) {
-				sl := tiles.DivScalar(s.Tau).Softmax(2)
-				out.Pseudo, out.Scores, out.Local = torch.ToSlice[int8](r.Pseudo), torch.ToSlice[float32](r.Final), torch.ToSlice[float32](r.Local)
-				out.Global = torch.ToSlice[float32](global.DivScalar(s.Tau).Softmax(1))
-				out.Best = torch.ToSlice[int64](sl.Argmax(0, false))
-				out.Top = torch.ToSlice[float32](sl.Amax([]int{0}, false))
-			})
-		})
-		for _, t := range []*torch.Tensor{r.Pseudo, r.Before, r.Local, r.Agg, r.Final, r.Average} {
+		out.Pseudo, out.Scores, out.Local = torch.ToSlice[int8](r.Pseudo), torch.ToSlice[float32](r.Final), torch.ToSlice[float32](r.Local)
+		out.Global, out.Top, out.Best = torch.ToSlice[float32](r.Global), torch.ToSlice[float32](r.Best), torch.ToSlice[int64](r.Tile)
+		for _, t := range []*torch.Tensor{r.Pseudo, r.Before, r.Local, r.Agg, r.Final, r.Average, r.Global, r.Best, r.Tile} {
 			t.Free()
 		}
 	})
