@@ -22,7 +22,8 @@
 // # Interruption
 //
 // Results go to a journal beside the file, batch by batch. A run that was killed goes on there when it is started again with the same settings, model,
-// classes, names and labels, and ends in the identical file; photos that changed meanwhile are not noticed. One process at a time may write a file.
+// classes, names and labels, and ends in the identical file; photos that changed meanwhile are not noticed. One run at a time writes a
+// file; a second one is refused.
 //
 // # Memory, threads
 //

@@ -86,7 +86,7 @@ func (l *Labeller) Run(ctx context.Context, ds *data.Dataset, o Outputs, e Event
 	}
 	start := time.Now()
 	if err := l.pass(ctx, ds, src, j, e); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("stopped after %d of %d photos, which %s keeps for the next run with the same settings: %w", min(j.done*l.settings.Batch, ds.N()), ds.N(), path, err)
 	}
 	seconds := time.Since(start).Seconds()
 	sum, labels, err := l.collect(ds, j, e)

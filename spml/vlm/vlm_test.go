@@ -289,6 +289,7 @@ func TestResume(t *testing.T) {
 				}
 			}})
 			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorContains(t, err, "stopped after 6 of 11 photos")
 			require.NoFileExists(t, o.Labels)
 			b, err := os.ReadFile(o.Labels + ".partial")
 			require.NoError(t, err)
@@ -305,6 +306,17 @@ func TestResume(t *testing.T) {
 			require.Equal(t, read(whole), read(o))
 		})
 	}
+	t.Run("twice at once", func(t *testing.T) {
+		o := outputs()
+		_, err := l.Run(t.Context(), ds, o, vlm.Events{Step: func(done, _ int, _ float64) {
+			if done == 2 {
+				_, err := l.Run(t.Context(), ds, o, vlm.Events{})
+				require.ErrorContains(t, err, "another run writes")
+			}
+		}})
+		require.NoError(t, err)
+		require.Equal(t, read(whole), read(o))
+	})
 	t.Run("another run's", func(t *testing.T) {
 		o := outputs()
 		ctx, cancel := context.WithCancel(t.Context())
