@@ -31,7 +31,7 @@ type Kind interface {
 }
 
 // Kinds are all sorts of file, in the order they are tried.
-var Kinds = []Kind{lossCases{}, trajectory{}, modelNumbers, lacNumbers, pseudoLabels{}, preprocessing}
+var Kinds = []Kind{lossCases{}, trajectory{}, backbones{}, modelNumbers, lacNumbers, pseudoLabels{}, preprocessing}
 
 // Options choose how cases are computed.
 type Options struct {

@@ -44,7 +44,7 @@ func summary(t *torch.Tensor) map[string]any {
 	for _, x := range v {
 		sum, sumsq, largest = sum+x, sumsq+x*x, max(largest, x, -x)
 	}
-	return map[string]any{"shape": t.Shape(), "sum": sum, "sumsq": sumsq, "abs_max": largest, "first": v[:min(len(v), 16)]}
+	return map[string]any{"shape": t.Shape(), "sum": sum, "sumsq": sumsq, "abs_max": largest, "first": v[:min(len(v), 64)]}
 }
 
 var detCall = regexp.MustCompile(`^det\('([^']+)',\s*\[([0-9, ]+)\],\s*scale ([0-9.]+)\)`)

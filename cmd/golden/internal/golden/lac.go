@@ -287,13 +287,13 @@ func lacSteps(n node, o Options) (map[string]any, error) {
 		return sum, sumsq
 	}
 	opt := optim.NewAdamW(params, optim.WeightDecay(0.01), optim.Eps(1e-8))
+	schedule := oneCycle(opt, c.get("max_lr").number(), 0.2, c.get("total_steps").whole())
 	out := map[string]any{"logits_before_step_1": logits(0)}
 	var rows []any
 	total := 0.0
 	for step := range steps {
 		row := map[string]any{}
 		h := &opt.Groups()[0].Hyper
-		h.LR, h.Betas[0] = oneCycle(step, c.get("total_steps").whole(), c.get("max_lr").number(), 0.2)
 		row["lr_used"], row["beta1_used"] = h.LR, h.Betas[0]
 		seen := torch.FromSlice(int64s(c.get("observed").list()[step].wholes()), b).OneHot(classes).ToDType(o.compute())
 		f := d.Forward(maps(step), decoder.Want{Embeddings: second})
@@ -331,6 +331,7 @@ func lacSteps(n node, o Options) (map[string]any, error) {
 		_, norm := sums(grads)
 		row["grad_norm"] = math.Sqrt(norm)
 		opt.Step()
+		schedule.Step()
 		torch.NoGrad(func() {
 			for i, p := range params {
 				average[i].Lerp_(p, 0.0003)
@@ -364,16 +365,4 @@ func int64s(v []int) []int64 {
 		out[i] = int64(e)
 	}
 	return out
-}
-
-// oneCycle is the rate and β₁ of update step+1.
-func oneCycle(step, total int, most, share float64) (lr, beta1 float64) {
-	anneal := func(from, to, p float64) float64 { return to + (from-to)/2*(1+math.Cos(math.Pi*p)) }
-	first, last := share*float64(total)-1, float64(total-1)
-	s := float64(step)
-	if s <= first {
-		return anneal(most/25, most, s/first), anneal(0.95, 0.85, s/first)
-	}
-	p := (s - first) / (last - first)
-	return anneal(most, most/25/1e4, p), anneal(0.85, 0.95, p)
 }

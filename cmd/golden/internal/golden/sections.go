@@ -19,11 +19,13 @@ type section struct {
 	run func(n node, o Options) (map[string]any, error)
 	// tolerance of a result, by its path in the case; nil: of the whole file.
 	tolerance func(o Options, path string) Tolerance
+	// compare says where the results differ from the expected values; nil: Compare within tolerance.
+	compare func(n node, want, got map[string]any, o Options) error
 	// ignore are the sections of the file that hold no numbers of ours.
 	ignore bool
 }
 
-// sectioned is a file made of sections.
+// sectioned is a file made of sections. A name in the table that ends in * stands for all sections that begin so.
 type sectioned struct {
 	name  string
 	table map[string]section
@@ -39,7 +41,7 @@ func (s sectioned) Detect(top map[string]any) bool { return s.detect(top) }
 func (s sectioned) walk(f *File, o Options, unknown func(string), do func(path string, sec section, n node, out map[string]any, err error) error) error {
 	var visit func(path string, v any) error
 	visit = func(path string, v any) error {
-		sec, ok := s.table[path]
+		sec, ok := s.find(path)
 		if !ok {
 			m, isObject := v.(map[string]any)
 			if !isObject || !s.hasParts(path) {
@@ -95,6 +97,20 @@ func (s sectioned) walk(f *File, o Options, unknown func(string), do func(path s
 	return nil
 }
 
+// find gives a section by its name, or else by the longest beginning of it.
+func (s sectioned) find(path string) (section, bool) {
+	if sec, ok := s.table[path]; ok {
+		return sec, true
+	}
+	best := ""
+	for k := range s.table {
+		if start, ok := strings.CutSuffix(k, "*"); ok && strings.HasPrefix(path, start) && len(k) > len(best) {
+			best = k
+		}
+	}
+	return s.table[best], best != ""
+}
+
 // hasParts says whether sections under a path are known.
 func (s sectioned) hasParts(path string) bool {
 	for k := range s.table {
@@ -119,9 +135,12 @@ func (s sectioned) Check(f *File, o Options, r *Report) error {
 			if sec.tolerance != nil {
 				tol = func(p string) Tolerance { return sec.tolerance(o, p) }
 			}
-			if len(want) == 0 {
+			switch {
+			case len(want) == 0:
 				err = fmt.Errorf("nothing is expected of it")
-			} else {
+			case sec.compare != nil:
+				err = guard(func() error { return sec.compare(n, want, out, o) })
+			default:
 				err = Compare(want, out, tol)
 			}
 		}
