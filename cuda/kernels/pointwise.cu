@@ -2,6 +2,7 @@
 #include "loss_math.h"
 #include "../../spml/csrc/pointwise.h"
 #include "pointwise.h"
+#include "reduce.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -50,19 +51,6 @@ struct alignas(sizeof(T) * N) Pack {
 };
 
 __device__ bool aligned(const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
-
-template <class T>
-__device__ double block_sum(T x) {
-  __shared__ double sums[kThreads / 32];
-  double s = x;
-  for (int d = 16; d; d /= 2) s += __shfl_down_sync(0xffffffff, s, d);
-  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = s;
-  __syncthreads();
-  s = threadIdx.x < kThreads / 32 ? sums[threadIdx.x] : 0;
-  if (threadIdx.x < 32)
-    for (int d = 16; d; d /= 2) s += __shfl_down_sync(0xffffffff, s, d);
-  return s; // in thread 0
-}
 
 __device__ double scale_of(const Launch& l) {
   const double rows = l.count ? static_cast<double>(*l.count) : static_cast<double>(l.classes ? l.n / l.classes : 0);
@@ -128,7 +116,7 @@ __global__ void __launch_bounds__(kThreads) pointwise(const Launch l) {
       if (g) g[at] = narrow<G>(t.grad * scale);
     }
   }
-  const double total = block_sum(sum);
+  const double total = spml::cuda::block_sum<kThreads>(sum);
   if (threadIdx.x == 0) l.partial[blockIdx.x] = total;
 }
 
@@ -136,7 +124,7 @@ __global__ void __launch_bounds__(kThreads) pointwise(const Launch l) {
 __global__ void __launch_bounds__(kThreads) finish(const Launch l, int64_t chunks) {
   double s = 0;
   for (int64_t i = threadIdx.x; i < chunks; i += kThreads) s += l.partial[i];
-  s = block_sum(s) * scale_of(l);
+  s = spml::cuda::block_sum<kThreads>(s) * scale_of(l);
   if (threadIdx.x) return;
   if (l.element == spml::cuda::kFloat64)
     *static_cast<double*>(l.loss) = s;

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
 )
@@ -143,6 +144,21 @@ var fusedAvailable = sync.OnceValue(func() error {
 	return torch.LoadOps(path)
 })
 
+// CUDALibrary is the file of the fused operators' CUDA kernels; `make cuda` builds it.
+const CUDALibrary = "libgospml-ops-cuda.so"
+
+// cudaKernels loads the CUDA kernels, after the CUDA part of libtorch.
+var cudaKernels = sync.OnceValue(func() error {
+	if err := cuda.Available(); err != nil {
+		return err
+	}
+	path, err := native.FindLib(CUDALibrary)
+	if err != nil {
+		return err
+	}
+	return torch.LoadOps(path)
+})
+
 // FusedAvailable loads the library of fused operators and says why they cannot be used; nil where they can.
 func FusedAvailable() error { return fusedAvailable() }
 
@@ -155,9 +171,14 @@ func (c *checked) refuses(b *Batch) string {
 	switch {
 	case b.Frozen != nil:
 		return "Batch.Frozen needs the composed form"
+	case b.Logits.Device().Type == torch.DeviceCUDA:
+		if err := cudaKernels(); err != nil {
+			return err.Error()
+		}
 	case b.Logits.Device().Type != torch.DeviceCPU:
 		return fmt.Sprintf("there are no fused kernels for %v", b.Logits.Device())
-	case c.pass.Refuses != nil:
+	}
+	if c.pass.Refuses != nil {
 		return c.pass.Refuses(b)
 	}
 	return ""
