@@ -332,7 +332,8 @@ struct Splc : Logs<V> {
   GOSPML_FN explicit Splc(const double* a)
       : Logs<V>(a[6]), gamma(a[2]), hill(a[4] != 0), threshold(V(logit(a[0]))), margin(V(a[1])), corrected_margin(V(a[3])), slope(V(a[2])), lam(V(a[5])) {}
   GOSPML_FN Term<V> operator()(V z, V y) const {
-    const auto observed = y == V(1), corrected = (y == V(0)) & (z > threshold);
+    const auto observed = y == V(1);
+    const auto corrected = (y == V(0)) & (z > threshold);
     const V off = select(observed, margin, select(corrected, corrected_margin, V(0)));
     const V is = select(observed, V(1), select(corrected, V(1), V(0)));
     const auto pos = is == V(1);
