@@ -59,7 +59,7 @@ fuzz: setup ## every fuzz target for FUZZTIME=60s
 	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz'); do \
 	    echo "$$dir $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$dir; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$dir; \
 	  done; \
 	done
 

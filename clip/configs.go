@@ -236,7 +236,7 @@ type hfText struct {
 // parseHuggingFace reads config.json and, where it is there, preprocessor_config.json. What is left out has CLIPConfig's defaults. Towers that the weights lack are left out.
 func parseHuggingFace(b, images []byte, shape shapes) (c Config, err error) {
 	fail := func(err error) (Config, error) {
-		return Config{}, fmt.Errorf("Hugging Face configuration: %w", err)
+		return Config{}, fmt.Errorf("clip: Hugging Face configuration: %w", err)
 	}
 	var file struct {
 		Type       string          `json:"model_type"`

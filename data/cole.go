@@ -2,9 +2,7 @@ package data
 
 import (
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 
 	"github.com/gospml/gospml/npy"
 )
@@ -237,13 +235,4 @@ func featureMatrix(a *npy.Array, file string) ([]float32, int, error) {
 
 func notFinite(v []float32) int {
 	return slices.IndexFunc(v, func(x float32) bool { return x-x != 0 })
-}
-
-// nameList reads the names beside an array: <stem>.txt, one a line.
-func (t *tree) nameList(array string) ([]string, error) {
-	f := strings.TrimSuffix(array, path.Ext(array)) + ".txt"
-	if !t.has(f) {
-		return nil, nil
-	}
-	return t.lines(f)
 }

@@ -100,7 +100,7 @@ func encodeZip(w io.Writer, tensors []NamedTensor, sizes []int64) error {
 				return err
 			}
 			if c.left != 0 {
-				return fmt.Errorf("Stream wrote %d bytes too few", c.left)
+				return fmt.Errorf("pth: Stream wrote %d bytes too few", c.left)
 			}
 			return nil
 		}); err != nil {
@@ -176,7 +176,7 @@ type counter struct {
 	left int64
 }
 
-var errTooMuch = errors.New("Stream writes more than the tensor's size")
+var errTooMuch = errors.New("pth: Stream writes more than the tensor's size")
 
 func (c *counter) Write(p []byte) (int, error) {
 	if int64(len(p)) > c.left {

@@ -10,14 +10,13 @@ import (
 
 // record is an entry of a zip archive. Only stored entries are read.
 type record struct {
-	name       string
-	method     uint16
-	flags      uint16
-	size       int64 // in the archive
-	full       int64 // expanded
-	header     int64 // offset of the local header
-	data       int64 // offset of the first byte
-	headerSize int64
+	name   string
+	method uint16
+	flags  uint16
+	size   int64 // in the archive
+	full   int64 // expanded
+	header int64 // offset of the local header
+	data   int64 // offset of the first byte
 }
 
 const (

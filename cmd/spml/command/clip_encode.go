@@ -384,7 +384,8 @@ func openJournal(path, fingerprint string, width, most int) (*journal, error) {
 		size += int64(4 * n)
 	}
 	if size == 0 { // another run's, or new
-		if err := f.Truncate(0); err == nil {
+		err := f.Truncate(0)
+		if err == nil {
 			_, err = f.WriteAt(head, 0)
 		}
 		if err != nil {
