@@ -55,11 +55,16 @@ $(PEERS)/bin/python:
 race: setup ## concurrency tests under the race detector
 	$(GO) test -race -timeout 20m -run Concurren $$(grep -rl --include='*_test.go' 'func Test.*Concurren' . | xargs -n1 dirname | sort -u)
 
+# A target whose time ends within an execution fails with "context deadline exceeded" and nothing else (golang.org/issue/48591): that is no finding.
 fuzz: setup ## every fuzz target for FUZZTIME=60s
-	@set -e; for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz'); do \
 	    echo "$$dir $$target"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$dir; \
+	    if ! out=$$($(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$dir 2>&1); then \
+	      echo "$$out"; \
+	      echo "$$out" | grep -q '^ *context deadline exceeded' && ! echo "$$out" | grep -q 'Failing input' || exit 1; \
+	      echo "the time ended within an execution: no finding"; \
+	    fi; \
 	  done; \
 	done
 
