@@ -81,7 +81,7 @@ func NewGraphNoise(k, hidden int, seed int64, paper bool) (*GraphNoise, error) {
 	return n, err
 }
 
-// Noise is the network's output for text features h [C, K] over a graph a [C, C]; TextFeatures are the normalised sum of both, which is what
+// Noise is the network's output for text features h [C, K] over a graph a [C, C]; text the normalised sum of both, which is what
 // images are compared with.
 func (n *GraphNoise) Noise(a, h *torch.Tensor) (noise, text *torch.Tensor, err error) {
 	if err := matrix("text features", h); err != nil {
@@ -100,7 +100,7 @@ func (n *GraphNoise) Noise(a, h *torch.Tensor) (noise, text *torch.Tensor, err e
 						x = x.LeakyRelu(0.2)
 					}
 				}
-				noise, text = x, Normalise(h.Add(x))
+				noise, text = x, unitRows(h.Add(x))
 				s.Keep(noise, text)
 			})
 		})
@@ -108,7 +108,7 @@ func (n *GraphNoise) Noise(a, h *torch.Tensor) (noise, text *torch.Tensor, err e
 	return noise, text, err
 }
 
-// Normalise divides the rows of x [*, D] by their Euclidean norms.
-func Normalise(x *torch.Tensor) *torch.Tensor {
+// unitRows divides the rows of x [*, D] by their Euclidean norms.
+func unitRows(x *torch.Tensor) *torch.Tensor {
 	return x.Div(x.Square().SumDim([]int{-1}, true).Sqrt())
 }
