@@ -71,20 +71,19 @@ func LibDir() (string, error) {
 // $GOSPML_LIB, the folder of the executable and its lib/, then LibDir.
 func FindLib(name string) (string, error) {
 	var dirs []string
+	var noCache error
 	if d := os.Getenv("GOSPML_LIB"); d != "" {
 		// An explicit folder is the only one looked at: a typing error must not fall back to another build.
 		dirs = []string{d}
 	} else {
-		if exe, err := os.Executable(); err == nil {
-			if exe, err = filepath.EvalSymlinks(exe); err == nil {
-				dirs = append(dirs, filepath.Dir(exe), filepath.Join(filepath.Dir(exe), "lib"))
-			}
+		if exe, err := programDir(); err == nil {
+			dirs = append(dirs, exe, filepath.Join(exe, "lib"))
 		}
-		d, err := LibDir()
-		if err != nil {
-			return "", err
+		if d, err := LibDir(); err == nil {
+			dirs = append(dirs, d)
+		} else {
+			noCache = err // a bundle needs none
 		}
-		dirs = append(dirs, d)
 	}
 	for _, d := range dirs {
 		p := filepath.Join(d, name)
@@ -92,7 +91,24 @@ func FindLib(name string) (string, error) {
 			return filepath.Abs(p)
 		}
 	}
+	if noCache != nil {
+		return "", noCache
+	}
 	return "", fmt.Errorf("%w: %s is not in %s; run `%s`", ErrNotFound, name, strings.Join(dirs, ", "), SetupCommand)
+}
+
+// programDir is the folder of the running program. A bare root has no /proc, which os.Executable asks; there the program's first argument
+// says it, when it is a path.
+func programDir() (string, error) {
+	exe, err := os.Executable()
+	if err != nil && strings.ContainsRune(os.Args[0], filepath.Separator) {
+		exe, err = filepath.Abs(os.Args[0])
+	}
+	if err != nil {
+		return "", err
+	}
+	exe, err = filepath.EvalSymlinks(exe)
+	return filepath.Dir(exe), err
 }
 
 // FindTurboJPEG returns libturbojpeg.so.0: beside our libraries if it is there, else the bare name for the system's loader.

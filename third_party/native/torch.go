@@ -20,11 +20,9 @@ func FindTorch() (*Torch, error) {
 	if os.Getenv("LIBTORCH") != "" {
 		return torchFromEnv()
 	}
-	if exe, err := os.Executable(); err == nil {
-		if exe, err = filepath.EvalSymlinks(exe); err == nil {
-			if d := filepath.Join(filepath.Dir(exe), "libtorch", "torch"); hasTorch(d) {
-				return &Torch{Dir: d, Source: "bundle"}, nil
-			}
+	if dir, err := programDir(); err == nil {
+		if d := filepath.Join(dir, "libtorch", "torch"); hasTorch(d) {
+			return &Torch{Dir: d, Source: "bundle"}, nil
 		}
 	}
 	cache, err := CacheDir()
@@ -84,6 +82,14 @@ func (t *Torch) Preload() []string {
 	lib := filepath.Join(t.Dir, "lib")
 	nv := filepath.Join(t.Dir, "..", "nvidia", "cu13", "lib")
 	var out []string
+	if t.Source == "bundle" { // the system may lack these, or have older ones
+		beside := filepath.Join(t.Dir, "..", "..", "lib")
+		for _, name := range []string{"libgcc_s.so.1", "libstdc++.so.6"} {
+			if p := filepath.Join(beside, name); exists(p) {
+				out = append(out, p)
+			}
+		}
+	}
 	for _, p := range []string{
 		filepath.Join(lib, "libgomp.so.1"), filepath.Join(nv, "libcudart.so.13"), filepath.Join(nv, "libcupti.so.13"),
 		filepath.Join(lib, "libc10.so"), filepath.Join(lib, "libtorch_cpu.so"),

@@ -10,7 +10,7 @@ import (
 
 func newExport() *cobra.Command {
 	var o train.ExportOptions
-	var calibrate bool
+	var tune bool
 	var progress string
 	cmd := &cobra.Command{
 		Use:   "export RUN OUT --to timm|safetensors",
@@ -22,23 +22,11 @@ func newExport() *cobra.Command {
   spml export runs/em em.safetensors --to safetensors    one file; the metadata "config" holds classes, thresholds and preprocessing`,
 		Args: exactly(2, "a run directory and a path to write"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if calibrate {
-				r, err := newReporter(cmd.ErrOrStderr(), progress)
-				if err != nil {
+			if tune {
+				var err error
+				if o.Thresholds, err = calibrate(cmd, args[0], progress); err != nil {
 					return err
 				}
-				classes, err := train.Calibrate(cmd.Context(), args[0], r.events())
-				r.clear()
-				if err != nil {
-					return err
-				}
-				var now, was float64
-				for _, c := range classes {
-					o.Thresholds = append(o.Thresholds, c.Threshold)
-					now += c.F1 / float64(len(classes))
-					was += c.F1Default / float64(len(classes))
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "thresholds of %d classes: mean F1 on validation %.1f %%, %.1f %% with one threshold\n", len(classes), 100*now, 100*was)
 			}
 			if err := train.Export(args[0], args[1], o); err != nil {
 				return err
@@ -49,7 +37,29 @@ func newExport() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Form, "to", train.ExportTimm, "timm (a folder) or safetensors (a file)")
-	f.BoolVar(&calibrate, "calibrate", false, "choose a threshold for each class on the run's validation part")
+	f.BoolVar(&tune, "calibrate", false, "choose a threshold for each class on the run's validation part")
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
 	return cmd
+}
+
+// calibrate chooses a threshold for each class of a run and says what that gains.
+func calibrate(cmd *cobra.Command, run, progress string) ([]float64, error) {
+	r, err := newReporter(cmd.ErrOrStderr(), progress)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := train.Calibrate(cmd.Context(), run, r.events())
+	r.clear()
+	if err != nil {
+		return nil, err
+	}
+	var thresholds []float64
+	var now, was float64
+	for _, c := range classes {
+		thresholds = append(thresholds, c.Threshold)
+		now += c.F1 / float64(len(classes))
+		was += c.F1Default / float64(len(classes))
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "thresholds of %d classes: mean F1 on validation %.1f %%, %.1f %% with one threshold\n", len(classes), 100*now, 100*was)
+	return thresholds, nil
 }
