@@ -16,6 +16,7 @@ func newRoot() *cobra.Command {
   spml train --data DIR --weights FILE --method em --run RUN  train on your photos
   spml eval RUN                                               score the test part of a run's data
   spml predict RUN photo.jpg …                                label photos
+  spml diff RUN1 RUN2                                         settings, curves and classes of two runs
   spml bundle RUN OUT                                         a folder that tags photos anywhere
   spml pseudo-label --method damp --clip M --data DIR …       labels from a CLIP
   spml recipe list                                            the papers' settings
@@ -29,7 +30,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{guessFlag(cmd, err)} })
 	root.AddCommand(
-		newTrain(), newCompare(), newSweep(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newDemo(),
+		newTrain(), newCompare(), newSweep(), newDiff(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newDemo(),
 		newRecipe(), newConfig(), newPlan(), newVerify(),
 		newLoss(), newData(), newMetric(), newClip(),
 		newBench(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
