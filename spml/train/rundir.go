@@ -19,6 +19,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/train/internal/tfevents"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/safetensors"
@@ -105,7 +106,10 @@ func BuildVersion() (version, commit string) {
 }
 
 // runDir writes the files of a run. Without a path it writes nothing.
-type runDir struct{ path string }
+type runDir struct {
+	path   string
+	curves *tfevents.Writer // opened by the first epoch that ends
+}
 
 // ErrRunExists is the error for a run directory that already holds a run.
 var ErrRunExists = errors.New("the run directory already holds a run")
@@ -172,6 +176,31 @@ func (r *runDir) metricsFile(epochs []EpochRecord) error {
 		c.Flush()
 		return c.Error()
 	})
+}
+
+// tensorBoard appends an epoch to the curves that TensorBoard reads. A run that goes on from a checkpoint begins a new file, whose first epoch
+// takes the place of what an earlier file says of it and later ones.
+func (r *runDir) tensorBoard(e EpochRecord, hasVal bool) (err error) {
+	if r.path == "" {
+		return nil
+	}
+	if r.curves == nil {
+		if r.curves, err = tfevents.Open(filepath.Join(r.path, "tensorboard"), int64(e.Epoch)); err != nil {
+			return err
+		}
+	}
+	values := []tfevents.Scalar{{Tag: "loss/train", Value: e.Loss}, {Tag: "mAP/test", Value: e.TestMAP}, {Tag: "time/epoch_seconds", Value: e.Seconds}}
+	if hasVal {
+		values = append(values, tfevents.Scalar{Tag: "mAP/validation", Value: e.ValMAP})
+	}
+	return r.curves.Write(int64(e.Epoch), values...)
+}
+
+func (r *runDir) close() error {
+	if r.curves == nil {
+		return nil
+	}
+	return r.curves.Close()
 }
 
 // ReadRun reads the settings of a run directory.

@@ -190,7 +190,7 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	return t, err
 }
 
-func (t *trainer) close() error { return t.l.close() }
+func (t *trainer) close() error { return errors.Join(t.l.close(), t.dir.close()) }
 
 // fit trains from where t stands to the end.
 func (t *trainer) fit(ctx context.Context) (*Result, error) {
@@ -249,6 +249,9 @@ func (t *trainer) epoch(ctx context.Context) error {
 	}
 	t.p.Epochs = append(t.p.Epochs, rec)
 	if err := t.dir.metricsFile(t.p.Epochs); err != nil {
+		return err
+	}
+	if err := t.dir.tensorBoard(rec, hasVal); err != nil {
 		return err
 	}
 	t.ev.epoch(rec)
