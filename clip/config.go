@@ -28,6 +28,12 @@ type Vision struct {
 	Act       Act       `json:"act,omitempty"`
 	Eps       float64   `json:"eps,omitempty"` // of layer normalisation
 	Positions Positions `json:"positions"`
+	// NoLNPre leaves out the norm before the blocks (open_clip's no_ln_pre).
+	NoLNPre bool `json:"no_ln_pre,omitempty"`
+	// MeanPool reads the mean over the patches out instead of the class token (open_clip's pool_type avg).
+	MeanPool bool `json:"mean_pool,omitempty"`
+	// NormAfterPool takes the last norm of the mean instead of the mean of the norms (open_clip's final_ln_after_pool); without MeanPool both are the same.
+	NormAfterPool bool `json:"norm_after_pool,omitempty"`
 }
 
 // Text is the shape of a text tower.
@@ -42,7 +48,24 @@ type Text struct {
 	Eps           float64 `json:"eps"`
 	// EOT is the id whose first place is read out (Hugging Face); 0 reads the place of the largest id (OpenAI, open_clip).
 	EOT int `json:"eot,omitempty"`
+	// Pool reads another place out than the end of the text.
+	Pool TextPool `json:"pool,omitempty"`
+	// Bidirectional says that all places see each other (open_clip's no_causal_mask), padding included.
+	Bidirectional bool `json:"bidirectional,omitempty"`
 }
+
+// TextPool is the place of a text that becomes its embedding.
+type TextPool string
+
+// Places.
+const (
+	PoolEnd   TextPool = ""      // the end token, see Text.EOT
+	PoolFirst TextPool = "first" // the first token
+	PoolLast  TextPool = "last"  // the last place of the context, padding or not
+)
+
+// whole says that what follows the end of a text matters.
+func (t *Text) whole() bool { return t.Bidirectional || t.Pool == PoolLast }
 
 // Act is the activation of the transformer blocks.
 type Act string
@@ -51,6 +74,7 @@ type Act string
 const (
 	QuickGELU Act = "quick_gelu" // x·σ(1.702x): OpenAI's weights and those trained from them
 	GELU      Act = "gelu"       // x·Φ(x): open_clip's default
+	GELUTanh  Act = "gelu_tanh"  // GELU by tanh (Hendrycks and Gimpel 2016, section 2): gelu_pytorch_tanh, gelu_new
 )
 
 // Positions is the rule by which position embeddings are resized for another image size; all are bicubic without aligned corners.
@@ -132,13 +156,18 @@ func (c *Config) Check() error {
 		if err := t.Act.check(); err != nil {
 			return err
 		}
+		switch t.Pool {
+		case PoolEnd, PoolFirst, PoolLast:
+		default:
+			return bad("%q is no place that a text is read out at (first, last, or nothing for its end)", t.Pool)
+		}
 	}
 	return nil
 }
 
 func (a Act) check() error {
-	if a != QuickGELU && a != GELU {
-		return fmt.Errorf("clip: configuration: the activation %q is neither %s nor %s", a, QuickGELU, GELU)
+	if a != QuickGELU && a != GELU && a != GELUTanh {
+		return fmt.Errorf("clip: configuration: the activation %q is none of %s, %s, %s", a, QuickGELU, GELU, GELUTanh)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/gospml/gospml/clip/tokenizer"
 )
 
 // ownKey is the entry of safetensors metadata and the mark of JSON files that hold this module's configuration.
@@ -65,6 +67,31 @@ func refuse(raw json.RawMessage, where string, settings []setting) error {
 
 var never = []any{false, 0.0, ""}
 
+// actSettings are open_clip's act_kwargs: nn.GELU's form, which QuickGELU has not.
+type actSettings map[string]any
+
+func (s actSettings) of(a Act) (Act, error) {
+	for k, v := range s {
+		switch {
+		case a == GELU && k == "approximate" && v == "none":
+		case a == GELU && k == "approximate" && v == "tanh":
+			a = GELUTanh
+		default:
+			return a, fmt.Errorf("act_kwargs: %s is %v, which %s has not", k, v, a)
+		}
+	}
+	return a, nil
+}
+
+// hfAct gives Hugging Face's names of activations ours.
+func hfAct(name string) Act {
+	switch name {
+	case "gelu_pytorch_tanh", "gelu_new":
+		return GELUTanh
+	}
+	return Act(name)
+}
+
 func parseOpenCLIP(b []byte) (c Config, err error) {
 	fail := func(err error) (Config, error) {
 		return Config{}, fmt.Errorf("open_clip configuration: %w", err)
@@ -109,26 +136,33 @@ func parseOpenCLIP(b []byte) (c Config, err error) {
 		PatchSize json.RawMessage `json:"patch_size"`
 		MLPRatio  float64         `json:"mlp_ratio"`
 		Norm      norm            `json:"norm_kwargs"`
+		Act       actSettings     `json:"act_kwargs"`
+		NoLNPre   bool            `json:"no_ln_pre"`
+		Pool      string          `json:"pool_type"`
+		LNAfter   bool            `json:"final_ln_after_pool"`
 	}{Width: 768, HeadWidth: 64, MLPRatio: 4, Norm: norm{1e-5}}
 	t := struct {
-		Context  int     `json:"context_length"`
-		Vocab    int     `json:"vocab_size"`
-		Width    int     `json:"width"`
-		Heads    int     `json:"heads"`
-		Layers   int     `json:"layers"`
-		MLPRatio float64 `json:"mlp_ratio"`
-		Pool     string  `json:"pool_type"`
-		EOS      int     `json:"eos_id"`
-		Norm     norm    `json:"norm_kwargs"`
+		Context   int         `json:"context_length"`
+		Vocab     int         `json:"vocab_size"`
+		Width     int         `json:"width"`
+		Heads     int         `json:"heads"`
+		Layers    int         `json:"layers"`
+		MLPRatio  float64     `json:"mlp_ratio"`
+		Pool      string      `json:"pool_type"`
+		EOS       int         `json:"eos_id"`
+		Norm      norm        `json:"norm_kwargs"`
+		Act       actSettings `json:"act_kwargs"`
+		NoMask    bool        `json:"no_causal_mask"`
+		Tokenizer string      `json:"hf_tokenizer_name"`
 	}{Context: 77, Vocab: 49408, Width: 512, Heads: 8, Layers: 12, MLPRatio: 4, Pool: "argmax", EOS: 2, Norm: norm{1e-5}}
-	both := []setting{{"ls_init_value", never}, {"act_kwargs", nil}, {"block_type", []any{"default"}}, {"qk_norm", never}, {"scaled_cosine_attn", never}, {"scale_heads", never},
-		{"scale_attn_inner", never}, {"scale_attn", never}, {"scale_fc", never}, {"final_ln_after_pool", never}}
-	if err := refuse(m.VisionRaw, "vision_cfg", append([]setting{{"timm_model_name", never}, {"attentional_pool", never}, {"no_ln_pre", never},
-		{"pos_embed_type", []any{"learnable"}}, {"pool_type", []any{"tok"}}, {"input_patchnorm", never}, {"global_average_pool", never}}, both...)); err != nil {
+	both := []setting{{"ls_init_value", never}, {"block_type", []any{"default"}}, {"qk_norm", never}, {"scaled_cosine_attn", never}, {"scale_heads", never},
+		{"scale_attn_inner", never}, {"scale_attn", never}, {"scale_fc", never}}
+	if err := refuse(m.VisionRaw, "vision_cfg", append([]setting{{"timm_model_name", never}, {"attentional_pool", never},
+		{"pos_embed_type", []any{"learnable", "sin_cos_2d"}}, {"pool_type", []any{"tok", "avg"}}, {"input_patchnorm", never}, {"global_average_pool", never}}, both...)); err != nil {
 		return fail(err)
 	}
-	if err := refuse(m.TextRaw, "text_cfg", append([]setting{{"hf_model_name", never}, {"embed_cls", never}, {"no_causal_mask", never},
-		{"pool_type", []any{"argmax", "eos"}}, {"proj_bias", never}, {"proj_type", []any{"linear"}}, {"tokenizer_kwargs", nil}, {"hf_tokenizer_name", never}}, both...)); err != nil {
+	if err := refuse(m.TextRaw, "text_cfg", append([]setting{{"hf_model_name", never}, {"embed_cls", never},
+		{"pool_type", []any{"argmax", "eos", "first", "last"}}, {"proj_bias", never}, {"proj_type", []any{"linear"}}}, both...)); err != nil {
 		return fail(err)
 	}
 	if err := json.Unmarshal(m.VisionRaw, &v); err != nil {
@@ -150,8 +184,18 @@ func parseOpenCLIP(b []byte) (c Config, err error) {
 	}
 	c = Config{EmbedDim: m.EmbedDim, Vision: &Vision{ImageSize: size, Width: v.Width, Positions: PositionsOpenCLIP},
 		Text: &Text{ContextLength: t.Context, VocabSize: t.Vocab, Width: t.Width, Heads: t.Heads, Layers: t.Layers, MLP: int(float64(t.Width) * t.MLPRatio), Act: act, Eps: t.Norm.Eps}}
-	if t.Pool == "eos" {
+	c.Text.Bidirectional = t.NoMask
+	switch t.Pool {
+	case "eos":
 		c.Text.EOT = t.EOS
+	case "first", "last":
+		c.Text.Pool = TextPool(t.Pool)
+	}
+	if t.Tokenizer != "" && t.Vocab >= tokenizer.VocabSize { // with fewer tokens texts are refused where they are encoded
+		return fail(fmt.Errorf("text_cfg: the tokenizer %s is another one than CLIP's and is not supported", t.Tokenizer))
+	}
+	if c.Text.Act, err = t.Act.of(act); err != nil {
+		return fail(fmt.Errorf("text_cfg: %w", err))
 	}
 	if json.Unmarshal(v.Layers, &c.Vision.Stages) == nil && c.Vision.Stages != nil {
 		c.Vision.Heads = v.Width * 32 / v.HeadWidth
@@ -167,7 +211,10 @@ func parseOpenCLIP(b []byte) (c Config, err error) {
 			return fail(fmt.Errorf("patch_size %s: patches are squares", v.PatchSize))
 		}
 		c.Vision.PatchSize, c.Vision.Heads, c.Vision.MLP = patch[0], v.Width/v.HeadWidth, int(float64(v.Width)*v.MLPRatio)
-		c.Vision.Act, c.Vision.Eps = act, v.Norm.Eps
+		c.Vision.Eps, c.Vision.NoLNPre, c.Vision.MeanPool, c.Vision.NormAfterPool = v.Norm.Eps, v.NoLNPre, v.Pool == "avg", v.LNAfter
+		if c.Vision.Act, err = v.Act.of(act); err != nil {
+			return fail(fmt.Errorf("vision_cfg: %w", err))
+		}
 	}
 	p, in := OpenAIPreprocess, file.Preprocess
 	if err := three(in.Mean, &p.Mean); err != nil {
@@ -217,7 +264,6 @@ type hfVision struct {
 	Patch        int     `json:"patch_size"`
 	Act          string  `json:"hidden_act"`
 	Eps          float64 `json:"layer_norm_eps"`
-	Projection   int     `json:"projection_dim"`
 }
 
 type hfText struct {
@@ -230,7 +276,6 @@ type hfText struct {
 	Act          string  `json:"hidden_act"`
 	Eps          float64 `json:"layer_norm_eps"`
 	EOS          int     `json:"eos_token_id"`
-	Projection   int     `json:"projection_dim"`
 }
 
 // parseHuggingFace reads config.json and, where it is there, preprocessor_config.json. What is left out has CLIPConfig's defaults. Towers that the weights lack are left out.
@@ -247,8 +292,8 @@ func parseHuggingFace(b, images []byte, shape shapes) (c Config, err error) {
 	if err := json.Unmarshal(b, &file); err != nil {
 		return fail(err)
 	}
-	v := hfVision{768, 3072, 12, 12, 3, 224, 32, "quick_gelu", 1e-5, 512}
-	t := hfText{49408, 512, 2048, 12, 8, 77, "quick_gelu", 1e-5, 49407, 512}
+	v := hfVision{768, 3072, 12, 12, 3, 224, 32, "quick_gelu", 1e-5}
+	t := hfText{49408, 512, 2048, 12, 8, 77, "quick_gelu", 1e-5, 49407}
 	switch file.Type {
 	case "clip_vision_model":
 		file.Vision = b
@@ -268,23 +313,23 @@ func parseHuggingFace(b, images []byte, shape shapes) (c Config, err error) {
 			}
 		}
 	}
-	c.EmbedDim = file.Projection
+	if c.EmbedDim = file.Projection; c.EmbedDim == 0 { // left out: the weights say it
+		for _, key := range []string{"visual.proj", "text_projection"} {
+			if s := shape(key); len(s) == 2 {
+				c.EmbedDim = s[1]
+			}
+		}
+	}
 	if shape("visual.conv1.weight") != nil {
 		if v.Channels != 3 {
 			return fail(fmt.Errorf("num_channels is %d, not 3", v.Channels))
 		}
-		c.Vision = &Vision{ImageSize: [2]int{v.Image, v.Image}, Width: v.Hidden, Heads: v.Heads, Layers: v.Layers, MLP: v.Intermediate, PatchSize: v.Patch, Act: Act(v.Act), Eps: v.Eps, Positions: PositionsHuggingFace}
-		if c.EmbedDim == 0 {
-			c.EmbedDim = v.Projection
-		}
+		c.Vision = &Vision{ImageSize: [2]int{v.Image, v.Image}, Width: v.Hidden, Heads: v.Heads, Layers: v.Layers, MLP: v.Intermediate, PatchSize: v.Patch, Act: hfAct(v.Act), Eps: v.Eps, Positions: PositionsHuggingFace}
 	}
 	if shape("token_embedding.weight") != nil {
-		c.Text = &Text{ContextLength: t.Positions, VocabSize: t.Vocab, Width: t.Hidden, Heads: t.Heads, Layers: t.Layers, MLP: t.Intermediate, Act: Act(t.Act), Eps: t.Eps}
+		c.Text = &Text{ContextLength: t.Positions, VocabSize: t.Vocab, Width: t.Hidden, Heads: t.Heads, Layers: t.Layers, MLP: t.Intermediate, Act: hfAct(t.Act), Eps: t.Eps}
 		if t.EOS != 2 { // 2 is the value of old files, whose readers take the largest id
 			c.Text.EOT = t.EOS
-		}
-		if c.EmbedDim == 0 {
-			c.EmbedDim = t.Projection
 		}
 	}
 	c.Preprocess = OpenAIPreprocess
@@ -309,6 +354,15 @@ func hfPreprocess(b []byte, c *Config) error {
 		Factor      *float64        `json:"rescale_factor"`
 		Mean        json.RawMessage `json:"image_mean"`
 		Std         json.RawMessage `json:"image_std"`
+	}
+	var nested struct {
+		Images json.RawMessage `json:"image_processor"`
+	}
+	if err := json.Unmarshal(b, &nested); err != nil {
+		return err
+	}
+	if nested.Images != nil { // processor_config.json
+		b = nested.Images
 	}
 	if err := json.Unmarshal(b, &f); err != nil {
 		return err

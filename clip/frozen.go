@@ -13,11 +13,12 @@ type packedLinear struct {
 	weight *torch.Tensor // opaque
 	bias   *torch.Tensor
 	act    string // oneDNN's post-operation: none, gelu, swish
+	form   string // of gelu: none or tanh
 }
 
 // pack takes float32 weights [out, in]; factor and biasFactor are multiplied in before rounding to dtype.
 func pack(weight, bias *torch.Tensor, dtype torch.DType, act string, factor, biasFactor float64) *packedLinear {
-	p := &packedLinear{act: act}
+	p := &packedLinear{act: act, form: "none"}
 	torch.Scope(func(s *torch.Arena) {
 		torch.NoGrad(func() {
 			w := weight.Detach().ToDType(torch.Float32).MulScalar(factor).ToDType(dtype).Contiguous()
@@ -32,13 +33,10 @@ func pack(weight, bias *torch.Tensor, dtype torch.DType, act string, factor, bia
 	return p
 }
 
-var (
-	noScalars = []float64{}
-	exact     = "none" // gelu's form
-)
+var noScalars = []float64{}
 
 func (p *packedLinear) forward(x *torch.Tensor) *torch.Tensor {
-	return torch.Call("mkldnn::_linear_pointwise", x, p.weight, p.bias, p.act, noScalars, exact)[0].(*torch.Tensor)
+	return torch.Call("mkldnn::_linear_pointwise", x, p.weight, p.bias, p.act, noScalars, p.form)[0].(*torch.Tensor)
 }
 
 // forwardAdd is forward(x) + other in one pass.
@@ -74,6 +72,9 @@ func (b *Block) freeze(dtype torch.DType, last bool) {
 		act, in, out = "swish", quickGELUFactor, 1/quickGELUFactor
 	}
 	f.fc = pack(b.Mlp.CFc.Weight, b.Mlp.CFc.Bias, dtype, act, in, in)
+	if b.Mlp.act == GELUTanh {
+		f.fc.form = "tanh"
+	}
 	f.cProj = pack(b.Mlp.CProj.Weight, b.Mlp.CProj.Bias, dtype, "none", out, 1)
 	free(a.InProjWeight, a.InProjBias, a.OutProj.Weight, a.OutProj.Bias, b.Mlp.CFc.Weight, b.Mlp.CFc.Bias, b.Mlp.CProj.Weight, b.Mlp.CProj.Bias)
 	b.Attn, b.Mlp = nil, nil

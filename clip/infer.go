@@ -43,7 +43,7 @@ func infer(names map[string]string, found naming, shape shapes, act Act, imageSi
 	case shape("visual.proj") != nil:
 		proj, conv := dims("visual.proj", 2), dims("visual.conv1.weight", 4)
 		positions := dims("visual.positional_embedding", 2)
-		v := &Vision{Width: conv[0], PatchSize: conv[3], Layers: blocks(names, visionBlocks), Act: act, Eps: 1e-5, Positions: PositionsAuto}
+		v := &Vision{Width: conv[0], PatchSize: conv[3], Layers: blocks(names, visionBlocks), Act: act, Eps: 1e-5, Positions: PositionsAuto, NoLNPre: shape("visual.ln_pre.weight") == nil}
 		v.MLP = dims("visual.transformer.resblocks.0.mlp.c_fc.weight", 2)[0]
 		v.Heads = heads("image", v.Width)
 		if v.ImageSize, err = gridSize(positions[0]-1, v.PatchSize, imageSize, err); err != nil {

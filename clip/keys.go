@@ -90,8 +90,9 @@ func plainNames(names []string) (plain map[string]string, found naming, notes []
 	for _, n := range names {
 		plain[n] = n
 	}
-	for _, prefix := range []string{"module.", "_orig_mod.", "model.", "clip.", "clip_model."} {
-		n := 0
+	prefixes := []string{"module.", "_orig_mod.", "model.", "clip.", "clip_model."}
+	for i := 0; i < len(prefixes); i++ {
+		prefix, n := prefixes[i], 0
 		for k := range plain {
 			if strings.HasPrefix(k, prefix) {
 				n++
@@ -105,6 +106,7 @@ func plainNames(names []string) (plain map[string]string, found naming, notes []
 			return nil, "", nil, err
 		}
 		notes = append(notes, fmt.Sprintf("prefix %q removed", prefix))
+		i = -1 // wrappers are wrapped in any order
 	}
 	text := false
 	for k := range plain {

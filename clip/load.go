@@ -109,7 +109,7 @@ func jsonKind(b []byte) string {
 		return openCLIPConfig
 	case any("vision_config", "text_config") || strings.HasPrefix(model, "clip"):
 		return hfConfig
-	case any("image_mean", "image_processor_type", "feature_extractor_type"):
+	case any("image_mean", "image_processor_type", "feature_extractor_type"), any("image_processor") && any("processor_class"): // processor_config.json nests it
 		return hfImages
 	}
 	return ""

@@ -421,7 +421,7 @@ func (m *Model) EncodeIDs(ctx context.Context, ids *torch.Tensor) (*torch.Tensor
 			}
 		}
 	}
-	order, ends := byLength(rows, c.EOT)
+	order, ends := byLength(rows, c)
 	out := make([]int, len(rows)) // where each row lies in the sorted result
 	for k, i := range order {
 		out[i] = k
@@ -567,17 +567,24 @@ func (c *Classifier) Embeddings(ctx context.Context, x *torch.Tensor) (s *Scores
 // Logits are the scaled cosines of normalised embeddings, [n, N]; see [CLIP.Logits].
 func (m *Model) Logits(image, text *torch.Tensor) *torch.Tensor { return m.clip.Logits(image, text) }
 
-// byLength sorts rows by the place that is read out, and gives those places.
-func byLength(rows [][]int64, eot int) (order, ends []int) {
+// byLength sorts rows by the last place that matters to what is read out, and gives those places.
+func byLength(rows [][]int64, c *Text) (order, ends []int) {
 	ends = make([]int, len(rows))
 	order = make([]int, len(rows))
 	for i, r := range rows {
 		order[i] = i
+		if c.whole() {
+			ends[i] = len(r) - 1
+			continue
+		}
 		for k, id := range r {
-			if eot == 0 && id > r[ends[i]] {
+			if c.Pool == PoolFirst {
+				break
+			}
+			if c.EOT == 0 && id > r[ends[i]] {
 				ends[i] = k
 			}
-			if eot != 0 && id == int64(eot) {
+			if c.EOT != 0 && id == int64(c.EOT) {
 				ends[i] = k
 				break
 			}

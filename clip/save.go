@@ -134,14 +134,8 @@ func openCLIPFiles(c Config) (map[string]any, error) {
 	if v == nil || t == nil {
 		return nil, errors.New("open_clip's form has both towers")
 	}
-	if v.Stages == nil && v.Act != t.Act {
+	if v.Stages == nil && (v.Act == QuickGELU) != (t.Act == QuickGELU) {
 		return nil, fmt.Errorf("open_clip's form has one activation; the towers have %s and %s", v.Act, t.Act)
-	}
-	if t.MLP != 4*t.Width {
-		return nil, fmt.Errorf("open_clip's text tower has a hidden width of four times its width %d, not %d", t.Width, t.MLP)
-	}
-	if t.EOT != 0 && t.EOT != t.VocabSize-1 {
-		return nil, fmt.Errorf("open_clip reads the text out at the largest id, this model at id %d", t.EOT)
 	}
 	p := c.Preprocess
 	if p.Via != 0 || p.ResizeTo != 0 {
@@ -156,24 +150,56 @@ func openCLIPFiles(c Config) (map[string]any, error) {
 	} else {
 		vision["layers"], vision["head_width"], vision["patch_size"] = v.Layers, v.Width/v.Heads, v.PatchSize
 		if v.MLP != 4*v.Width {
-			ratio := float64(v.MLP) / float64(v.Width)
-			if int(float64(v.Width)*ratio) != v.MLP { // open_clip truncates the product
-				ratio = (float64(v.MLP) + 0.5) / float64(v.Width)
-			}
-			vision["mlp_ratio"] = decimal(ratio)
+			vision["mlp_ratio"] = mlpRatio(v.MLP, v.Width)
 		}
 		if v.Eps != 1e-5 {
 			vision["norm_kwargs"] = map[string]decimal{"eps": decimal(v.Eps)}
+		}
+		if v.Act == GELUTanh {
+			vision["act_kwargs"] = map[string]string{"approximate": "tanh"}
+		}
+		if v.NoLNPre {
+			vision["no_ln_pre"] = true
+		}
+		if v.MeanPool {
+			vision["pool_type"] = "avg"
+		}
+		if v.NormAfterPool {
+			vision["final_ln_after_pool"] = true
 		}
 	}
 	text := map[string]any{"context_length": t.ContextLength, "vocab_size": t.VocabSize, "width": t.Width, "heads": t.Heads, "layers": t.Layers}
 	if t.Eps != 1e-5 {
 		text["norm_kwargs"] = map[string]decimal{"eps": decimal(t.Eps)}
 	}
+	if t.Act == GELUTanh {
+		text["act_kwargs"] = map[string]string{"approximate": "tanh"}
+	}
+	if t.MLP != 4*t.Width {
+		text["mlp_ratio"] = mlpRatio(t.MLP, t.Width)
+	}
+	if t.EOT != 0 && t.EOT != t.VocabSize-1 {
+		text["pool_type"], text["eos_id"] = "eos", t.EOT
+	}
+	if t.Pool != PoolEnd {
+		text["pool_type"] = t.Pool
+	}
+	if t.Bidirectional {
+		text["no_causal_mask"] = true
+	}
 	return map[string]any{"open_clip_config.json": map[string]any{
 		"model_cfg":      map[string]any{"embed_dim": c.EmbedDim, "quick_gelu": t.Act == QuickGELU, "vision_cfg": vision, "text_cfg": text},
 		"preprocess_cfg": map[string]any{"mean": decimals(p.Mean), "std": decimals(p.Std), "interpolation": p.Interpolation, "resize_mode": p.Resize},
 	}}, nil
+}
+
+// mlpRatio is the factor of which open_clip truncates the product.
+func mlpRatio(hidden, width int) decimal {
+	ratio := float64(hidden) / float64(width)
+	if int(float64(width)*ratio) != hidden {
+		ratio = (float64(hidden) + 0.5) / float64(width)
+	}
+	return decimal(ratio)
 }
 
 func huggingFaceFiles(c Config, dtype torch.DType) (map[string]any, error) {
@@ -189,6 +215,9 @@ func huggingFaceFiles(c Config, dtype torch.DType) (map[string]any, error) {
 	}
 	if c.LogitBias {
 		return nil, errors.New("clip: Hugging Face's form has no logit bias")
+	}
+	if v.NoLNPre || v.MeanPool || t.Bidirectional || t.Pool != PoolEnd {
+		return nil, errors.New("clip: Hugging Face's CLIP has a norm before the blocks, reads the class token and the end of a text, and masks causally; this model does not, --to open_clip says so")
 	}
 	p := c.Preprocess
 	if p.Via != 0 || p.Resize == LongSide {
@@ -214,7 +243,11 @@ func huggingFaceFiles(c Config, dtype torch.DType) (map[string]any, error) {
 		resample = 2
 	}
 	common := func(width, mlp, layers, heads int, act Act, eps float64) map[string]any {
-		return map[string]any{"hidden_size": width, "intermediate_size": mlp, "num_hidden_layers": layers, "num_attention_heads": heads, "hidden_act": act,
+		name := string(act)
+		if act == GELUTanh {
+			name = "gelu_pytorch_tanh"
+		}
+		return map[string]any{"hidden_size": width, "intermediate_size": mlp, "num_hidden_layers": layers, "num_attention_heads": heads, "hidden_act": name,
 			"layer_norm_eps": decimal(eps), "projection_dim": c.EmbedDim}
 	}
 	vision, text := common(v.Width, v.MLP, v.Layers, v.Heads, v.Act, v.Eps), common(t.Width, t.MLP, t.Layers, t.Heads, t.Act, t.Eps)

@@ -43,7 +43,7 @@ func newTextTower(c Text, embed int, d draw) TextTower {
 }
 
 // ForwardText maps token ids [B, L], int64 or int32, L at most the context length, to embeddings [B, E], which are not normalised. What follows the place that is
-// read out (see Text.EOT) has no influence, because attention is causal: shorter rows cost less and give the same.
+// read out (see Text.EOT) has no influence where attention is causal: shorter rows cost less and give the same.
 func (t *TextTower) ForwardText(ids *torch.Tensor) *torch.Tensor {
 	s := ids.Shape()
 	if len(s) != 2 || s[1] < 1 || s[1] > t.text.ContextLength {
@@ -54,16 +54,21 @@ func (t *TextTower) ForwardText(ids *torch.Tensor) *torch.Tensor {
 	h := tokens.Add(places)
 	free(tokens, places)
 	var at *torch.Tensor
-	if t.text.EOT == 0 {
+	switch {
+	case t.text.Pool == PoolFirst:
+		at = torch.Zeros(torch.S(s[0]), torch.Int64, ids.Device())
+	case t.text.Pool == PoolLast:
+		at = torch.Full(torch.S(s[0]), s[1]-1, torch.Int64, ids.Device())
+	case t.text.EOT == 0:
 		at = ids.Argmax(-1, false)
-	} else {
+	default:
 		is := ids.EqScalar(t.text.EOT)
 		n := is.ToDType(torch.Int32)
 		at = n.Argmax(-1, false)
 		free(is, n)
 	}
-	r := readAt(at, s[1])
-	read := t.Transformer.forwardOne(h, true, r) // [B, T]
+	r := readAt(at, s[1], !t.text.Bidirectional)
+	read := t.Transformer.forwardOne(h, !t.text.Bidirectional, r) // [B, T]
 	n := t.LNFinal.Forward(read)
 	y := n.Matmul(t.TextProjection)
 	free(read, n)

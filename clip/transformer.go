@@ -106,8 +106,11 @@ func (m *MLP) forward(x *torch.Tensor) *torch.Tensor {
 }
 
 func (a Act) forward(x *torch.Tensor) *torch.Tensor {
-	if a == GELU {
+	switch a {
+	case GELU:
 		return x.Gelu("none")
+	case GELUTanh:
+		return x.Gelu("tanh")
 	}
 	return nn.QuickGELU{}.Forward(x)
 }
@@ -161,8 +164,11 @@ type reader struct {
 	mask *torch.Tensor // bool [B, 1, 1, L]: what the place sees; nil: everything
 }
 
-// readAt reads places at [B] of L under a causal mask.
-func readAt(at *torch.Tensor, l int) reader {
+// readAt reads places at [B] of L, under a causal mask or none.
+func readAt(at *torch.Tensor, l int, causal bool) reader {
+	if !causal {
+		return reader{at: at, rows: torch.Arange(0, at.Size(0), 1, at.Device())}
+	}
 	places := torch.Arange(0, l, 1, at.Device())
 	last := at.Unsqueeze(1)
 	seen := places.Le(last) // [B, L]

@@ -35,7 +35,7 @@ type ViT struct {
 	PositionalEmbedding *torch.Tensor // [1+rows·columns, D], the class token's first
 	Proj                *torch.Tensor // [D, E]
 	Conv1               *nn.Conv2d    // [D, 3, P, P], stride P
-	LNPre               *nn.LayerNorm `torch:"ln_pre"`
+	LNPre               *nn.LayerNorm `torch:"ln_pre"` // nil where the configuration has none
 	Transformer         *Transformer
 	LNPost              *nn.LayerNorm `torch:"ln_post"`
 
@@ -46,16 +46,19 @@ type ViT struct {
 func newViT(c Vision, embed int, d draw) *ViT {
 	rows, columns := c.Grid()
 	std := 1 / math.Sqrt(float64(c.Width))
-	return &ViT{
+	v := &ViT{
 		Conv1:               nn.NewConv2d(3, c.Width, c.PatchSize, append(d.opts, nn.Stride(c.PatchSize), nn.Bias(false))...),
 		ClassEmbedding:      d.normal(std, c.Width),
 		PositionalEmbedding: d.normal(std, 1+rows*columns, c.Width),
-		LNPre:               d.norm(c.Width, c.Eps),
 		Transformer:         d.transformer(c.Width, c.Heads, c.Layers, c.MLP, c.Act, c.Eps),
 		LNPost:              d.norm(c.Width, c.Eps),
 		Proj:                d.normal(std, c.Width, embed),
 		cfg:                 c,
 	}
+	if !c.NoLNPre {
+		v.LNPre = d.norm(c.Width, c.Eps)
+	}
+	return v
 }
 
 // Forward maps [B, 3, H, W] to [B, E]. Other sizes than the configuration's resize the position embeddings.
@@ -65,26 +68,48 @@ func (v *ViT) Forward(x *torch.Tensor) *torch.Tensor { return v.Details(x, Want{
 func (v *ViT) Details(x *torch.Tensor, want Want) Details {
 	h := v.embed(x)
 	var out Details
-	var first *torch.Tensor
-	if !want.Tokens && !want.Attention {
-		first = v.Transformer.forwardOne(h, false, reader{})
+	var pooled *torch.Tensor // [B, D], normed
+	if !want.Tokens && !want.Attention && !v.cfg.MeanPool {
+		first := v.Transformer.forwardOne(h, false, reader{})
+		pooled = v.LNPost.Forward(first)
+		first.Free()
 	} else {
 		var maps *[]*torch.Tensor
 		if want.Attention {
 			maps = &out.Attention
 		}
 		h = v.Transformer.forward(h, false, maps)
-		first = h.Select(1, 0)
+		pooled = v.pool(h)
 		if want.Tokens {
 			out.Tokens = h
 		} else {
 			h.Free()
 		}
 	}
-	n := v.LNPost.Forward(first)
-	out.Embeddings = n.Matmul(v.Proj)
-	free(first, n)
+	out.Embeddings = pooled.Matmul(v.Proj)
+	pooled.Free()
 	return out
+}
+
+// pool maps the blocks' output [B, 1+rows·columns, D] to [B, D], normed. It frees nothing of the caller's.
+func (v *ViT) pool(h *torch.Tensor) *torch.Tensor {
+	if !v.cfg.MeanPool {
+		first := h.Select(1, 0)
+		y := v.LNPost.Forward(first)
+		first.Free()
+		return y
+	}
+	patches := h.Slice(1, 1, h.Size(1), 1)
+	if v.cfg.NormAfterPool {
+		mean := patches.MeanDim([]int{1}, false)
+		y := v.LNPost.Forward(mean)
+		free(patches, mean)
+		return y
+	}
+	n := v.LNPost.Forward(patches)
+	y := n.MeanDim([]int{1}, false)
+	free(patches, n)
+	return y
 }
 
 // embed gives the input of the first block, [B, 1+rows·columns, D].
@@ -102,9 +127,11 @@ func (v *ViT) embed(x *torch.Tensor) *torch.Tensor {
 	class := v.ClassEmbedding.Expand(flat.Size(0), 1, flat.Size(2))
 	joined := torch.Cat([]*torch.Tensor{class, flat}, 1)
 	positions := ResizePositions(v.PositionalEmbedding, v.cfg, rows, columns)
-	placed := joined.Add(positions)
-	h := v.LNPre.Forward(placed)
-	free(flat, class, joined, placed)
+	h := joined.Add(positions)
+	if v.LNPre != nil {
+		h = replace(h, v.LNPre.Forward(h))
+	}
+	free(flat, class, joined)
 	if positions != v.PositionalEmbedding {
 		positions.Free()
 	}
