@@ -1,38 +1,41 @@
-// Command features runs, for every row of docs/features.tsv, the test or example that shows the feature, and counts.
+// Command features runs, for every row of docs/features.tsv, the tests and examples that show the feature, and counts.
 //
-//	go run ./internal/features            all rows
+//	go run ./internal/features                     all rows
 //	go run ./internal/features -rows 15-27,36
+//	go run ./internal/features -results tests.json what `go test -json ./...` printed, instead of running anything
 //
-// A row is shown when every test that it names ran and passed. A missing, skipped or empty one does not show it. The command exits with
-// 1 when fewer rows are shown than -want says (with all rows only), or when a row that names tests is not shown.
+// A row is shown when every test that it names ran, passed and asserts something. A test that is missing, was skipped, of which a
+// subtest was skipped, that is empty or asserts nothing does not show it. The command exits with 1 when a row that names tests is not shown, when fewer rows are
+// shown than -want says, or when a row that vision models need is not shown (the last two with all rows only).
 package main
 
 import (
-	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
+
+const modulePath = "github.com/gospml/gospml"
 
 func main() {
 	table := flag.String("table", "docs/features.tsv", "the table of rows")
 	rows := flag.String("rows", "", "rows to run, for instance 1-20,36; all by default")
 	want := flag.Int("want", 62, "how many of all rows must be shown")
+	results := flag.String("results", "", "a file with the output of `go test -json`; the tests are run when it is not given")
 	flag.Parse()
-	if err := run(*table, *rows, *want, os.Stdout); err != nil {
+	if err := run(*table, *rows, *want, *results, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "features:", err)
 		os.Exit(1)
 	}
 }
 
-func run(table, rows string, want int, out io.Writer) error {
+func run(table, rows string, want int, results string, out io.Writer) error {
 	f, err := os.Open(table)
 	if err != nil {
 		return err
@@ -46,68 +49,132 @@ func run(table, rows string, want int, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	tests := map[string][]string{} // by package
-	for _, r := range chosen {
-		for _, s := range r.shows {
-			if !slices.Contains(tests[s.pkg], s.test) {
-				tests[s.pkg] = append(tests[s.pkg], s.test)
-			}
-		}
+	ended, err := outcomes(chosen, results, out)
+	if err != nil {
+		return err
 	}
-	results := map[show]string{}
-	for _, pkg := range sortedKeys(tests) {
-		fmt.Fprintf(out, "%s: %d tests\n", pkg, len(tests[pkg]))
-		passed, err := runTests(pkg, tests[pkg])
-		if err != nil {
-			return err
-		}
-		for _, t := range tests[pkg] {
-			state := passed[t]
-			if state == "pass" {
-				if empty, err := isEmpty(pkg, t); err != nil {
-					return err
-				} else if empty {
-					state = "empty"
-				}
-			}
-			if state == "" {
-				state = "missing"
-			}
-			results[show{pkg, t}] = state
-		}
-	}
-	shown, broken := 0, 0
+	shown, broken, lacking := 0, 0, 0
 	for _, r := range chosen {
-		if len(r.shows) == 0 {
-			fmt.Fprintf(out, "%2d  not shown  %s: %s\n", r.number, r.feature, r.note)
+		if r.show(out, ended) {
+			shown++
 			continue
 		}
-		bad := ""
-		for _, s := range r.shows {
-			if results[s] != "pass" {
-				bad += fmt.Sprintf(" %s %s is %s;", s.pkg, s.test, results[s])
-			}
-		}
-		if bad != "" {
+		if len(r.shows) > 0 {
 			broken++
-			fmt.Fprintf(out, "%2d  NOT SHOWN  %s:%s\n", r.number, r.feature, bad)
-			continue
 		}
-		shown++
-		fmt.Fprintf(out, "%2d  shown      %s\n", r.number, r.feature)
+		if r.need == needVision {
+			lacking++
+		}
 	}
 	fmt.Fprintf(out, "%d of %d rows shown\n", shown, len(chosen))
+	var errs []error
 	if broken > 0 {
-		return fmt.Errorf("%d rows name tests that do not show them", broken)
+		errs = append(errs, fmt.Errorf("%d rows name tests that do not show them", broken))
 	}
 	if rows == "" && shown < want {
-		return fmt.Errorf("%d rows shown, want %d", shown, want)
+		errs = append(errs, fmt.Errorf("%d rows shown, want %d", shown, want))
 	}
-	return nil
+	if rows == "" && lacking > 0 {
+		errs = append(errs, fmt.Errorf("%d rows that vision models need are not shown", lacking))
+	}
+	return errors.Join(errs...)
 }
 
-// runTests runs the named tests of a package, subtests by their path, and says how each ended.
-func runTests(pkg string, tests []string) (map[string]string, error) {
+// show prints the row's line and says whether its tests show it.
+func (r row) show(out io.Writer, ended map[test]string) bool {
+	if len(r.shows) == 0 {
+		need := ""
+		if r.need != "" {
+			need = " (" + r.need + ")"
+		}
+		fmt.Fprintf(out, "%2d  not shown  %s%s: %s\n", r.number, r.feature, need, r.note)
+		return false
+	}
+	bad := ""
+	for _, s := range r.shows {
+		if state := ended[s]; state != "pass" {
+			bad += fmt.Sprintf(" %s %s: %s;", s.pkg, s.name, state)
+		}
+	}
+	if bad != "" {
+		fmt.Fprintf(out, "%2d  NOT SHOWN  %s:%s\n", r.number, r.feature, strings.TrimSuffix(bad, ";"))
+		return false
+	}
+	fmt.Fprintf(out, "%2d  shown      %s\n", r.number, r.feature)
+	return true
+}
+
+// outcomes says for every test of the rows how it ended: "pass", or why it shows nothing.
+func outcomes(rows []row, results string, out io.Writer) (map[test]string, error) {
+	byPackage := map[string][]string{}
+	for _, r := range rows {
+		for _, s := range r.shows {
+			if !slices.Contains(byPackage[s.pkg], s.name) {
+				byPackage[s.pkg] = append(byPackage[s.pkg], s.name)
+			}
+		}
+	}
+	var recorded map[test]string
+	if results != "" {
+		f, err := os.Open(results)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		recorded = readEvents(f)
+	}
+	source := newSource(".")
+	states := map[test]string{}
+	for _, pkg := range sortedKeys(byPackage) {
+		names := byPackage[pkg]
+		ended := recorded
+		if results == "" {
+			fmt.Fprintf(out, "%s: %d tests\n", pkg, len(names))
+			var err error
+			if ended, err = runTests(pkg, names); err != nil {
+				return nil, err
+			}
+		}
+		for _, name := range names {
+			state := conclude(ended, test{pkg, name})
+			if state == "pass" {
+				top, _, _ := strings.Cut(name, "/")
+				nothing, err := source.showsNothing(pkg, top)
+				if err != nil {
+					return nil, err
+				}
+				if nothing != "" {
+					state = nothing
+				}
+			}
+			states[test{pkg, name}] = state
+		}
+	}
+	return states, nil
+}
+
+// conclude is a test's end with its subtests': a skipped subtest is a part that nobody saw.
+func conclude(ended map[test]string, t test) string {
+	state, ok := ended[t]
+	if !ok {
+		if ended[test{t.pkg, ""}] == "fail" {
+			return "missing: its package failed or did not build"
+		}
+		return "missing"
+	}
+	if state != "pass" {
+		return state
+	}
+	for other, s := range ended {
+		if other.pkg == t.pkg && s == "skip" && strings.HasPrefix(other.name, t.name+"/") {
+			return "skipped in part (" + other.name + ")"
+		}
+	}
+	return state
+}
+
+// runTests runs the named tests of a package and says how each and each subtest ended.
+func runTests(pkg string, tests []string) (map[test]string, error) {
 	var tops []string
 	for _, t := range tests {
 		if top, _, _ := strings.Cut(t, "/"); !slices.Contains(tops, top) {
@@ -123,115 +190,22 @@ func runTests(pkg string, tests []string) (map[string]string, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	ended := map[string]string{}
-	for d := json.NewDecoder(pipe); ; {
-		var e struct{ Action, Test string }
-		if err := d.Decode(&e); err != nil {
-			break
-		}
-		if e.Test != "" && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip") {
-			ended[e.Test] = e.Action
-		}
-	}
+	ended := readEvents(pipe)
 	_ = cmd.Wait() // a failure is in the events
 	return ended, nil
 }
 
-// isEmpty says whether a test's function has no statements, or an example no output to compare.
-func isEmpty(pkg, test string) (bool, error) {
-	name, _, _ := strings.Cut(test, "/")
-	files, err := filepath.Glob(filepath.Join(pkg, "*_test.go"))
-	if err != nil {
-		return false, err
-	}
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			return false, err
-		}
-		_, body, found := strings.Cut(string(b), "\nfunc "+name+"(")
-		if !found {
+// readEvents reads what `go test -json` prints: how every test ended, and under the empty name its package. Other lines are left out.
+func readEvents(r io.Reader) map[test]string {
+	ended := map[test]string{}
+	for line := range lines(r) {
+		var e struct{ Action, Package, Test string }
+		if json.Unmarshal(line, &e) != nil {
 			continue
 		}
-		body, _, _ = strings.Cut(body, "\n}\n")
-		statements := 0
-		for _, line := range strings.Split(body, "\n")[1:] {
-			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
-				statements++
-			}
+		if e.Action == "pass" || e.Action == "fail" || e.Action == "skip" {
+			ended[test{strings.TrimPrefix(e.Package, modulePath+"/"), e.Test}] = e.Action
 		}
-		return statements == 0 || strings.HasPrefix(name, "Example") && !strings.Contains(body, "// Output:") && !strings.Contains(body, "// Unordered output:"), nil
 	}
-	return true, nil
-}
-
-type show struct{ pkg, test string }
-
-type row struct {
-	number  int
-	feature string
-	shows   []show
-	note    string
-}
-
-// parse reads lines "number, feature, tests, note" with tabs between; tests are "package:Test" with spaces between.
-func parse(r io.Reader) ([]row, error) {
-	var rows []row
-	lines := bufio.NewScanner(r)
-	for n := 1; lines.Scan(); n++ {
-		line := lines.Text()
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		cells := strings.Split(line, "\t")
-		if len(cells) != 4 {
-			return nil, fmt.Errorf("line %d: %d cells, want number, feature, tests, note", n, len(cells))
-		}
-		number, err := strconv.Atoi(cells[0])
-		if err != nil || number != len(rows)+1 {
-			return nil, fmt.Errorf("line %d: row %q, want %d", n, cells[0], len(rows)+1)
-		}
-		x := row{number: number, feature: cells[1], note: cells[3]}
-		for _, s := range strings.Fields(cells[2]) {
-			pkg, test, ok := strings.Cut(s, ":")
-			if !ok || !strings.HasPrefix(test, "Test") && !strings.HasPrefix(test, "Example") {
-				return nil, fmt.Errorf("line %d: %q, want package:Test", n, s)
-			}
-			x.shows = append(x.shows, show{pkg, test})
-		}
-		if len(x.shows) == 0 && x.note == "" {
-			return nil, fmt.Errorf("line %d: a row that nothing shows needs a reason", n)
-		}
-		rows = append(rows, x)
-	}
-	return rows, lines.Err()
-}
-
-func choose(all []row, spec string) ([]row, error) {
-	if spec == "" {
-		return all, nil
-	}
-	var out []row
-	for _, part := range strings.Split(spec, ",") {
-		a, b, _ := strings.Cut(part, "-")
-		if b == "" {
-			b = a
-		}
-		from, err1 := strconv.Atoi(a)
-		to, err2 := strconv.Atoi(b)
-		if err1 != nil || err2 != nil || from < 1 || to > len(all) || from > to {
-			return nil, fmt.Errorf("rows %q: want numbers from 1 to %d, for instance 3,15-27", part, len(all))
-		}
-		out = append(out, all[from-1:to]...)
-	}
-	return out, nil
-}
-
-func sortedKeys(m map[string][]string) []string {
-	var ks []string
-	for k := range m {
-		ks = append(ks, k)
-	}
-	slices.Sort(ks)
-	return ks
+	return ended
 }
