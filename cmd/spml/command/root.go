@@ -20,6 +20,7 @@ func newRoot() *cobra.Command {
   spml bundle RUN OUT                                         a folder that tags photos anywhere
   spml pseudo-label --method damp --clip M --data DIR …       labels from a CLIP
   spml recipe list                                            the papers' settings
+  spml reproduce list                                         tables and figures of the papers, and the command of each
   spml data show DIR                                          what a data set holds, in 17 formats
   spml loss list                                              the methods, and what they need
   spml metric scores.npy labels.npy                           mAP, F1, ranking and calibration of any scores
@@ -30,7 +31,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{guessFlag(cmd, err)} })
 	root.AddCommand(
-		newTrain(), newCompare(), newSweep(), newDiff(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newDemo(),
+		newTrain(), newCompare(), newSweep(), newReproduce(), newDiff(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newDemo(),
 		newRecipe(), newConfig(), newPlan(), newVerify(),
 		newLoss(), newData(), newMetric(), newClip(),
 		newBench(), newSetup(), newDoctor(), newVersion(), &cobra.Command{

@@ -1,0 +1,184 @@
+// Package reproduce maps the tables and figures of the papers to what makes them here: methods by recipes for a table, a command for a picture, or a
+// sentence that says what is missing. The map is papers.yaml; docs/papers.md is made of it.
+//
+// Everything is read only and safe for many goroutines; functions return errors.
+package reproduce
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/recipe"
+	"github.com/gospml/gospml/spml/train"
+)
+
+//go:generate go run ./docs ../../docs/papers.md
+
+//go:embed papers.yaml
+var source []byte
+
+// DataSets are the papers' data sets, the columns of their tables.
+var DataSets = []string{"voc", "coco", "nus", "cub"}
+
+// Item is a table or a figure. One of Rows, Command and Needs is set.
+type Item struct {
+	ID       string         `yaml:"id"` // paper:what, such as vlpl:table1
+	Title    string         `yaml:"title"`
+	Recipe   string         `yaml:"recipe"`   // paper's id in names of recipes
+	Backbone string         `yaml:"backbone"` // of the recipe; resnet50 where it is empty
+	Settings map[string]any `yaml:"settings"` // of package train, for every row
+	Rows     []Row          `yaml:"rows"`
+	// Command are arguments of spml; $DATA stands for the data set.
+	Command []string `yaml:"command"`
+	Writes  string   `yaml:"writes"`
+	// Needs says what is missing and how to come by it.
+	Needs     string `yaml:"needs"`
+	Published string `yaml:"published"` // numbers of an item that has no rows
+}
+
+// Row is a line of a table.
+type Row struct {
+	Name      string             `yaml:"name"`
+	Method    string             `yaml:"method"` // as compare.Methods takes it
+	Needs     string             `yaml:"needs"`  // in place of Method
+	Published map[string]float64 `yaml:"published"`
+}
+
+// Items lists the map in the order of the file.
+func Items() ([]Item, error) {
+	var items []Item
+	d := yaml.NewDecoder(strings.NewReader(string(source)))
+	d.KnownFields(true)
+	if err := d.Decode(&items); err != nil {
+		return nil, fmt.Errorf("reproduce: papers.yaml: %w", err)
+	}
+	return items, nil
+}
+
+// Get finds an item; the error of an unknown id has those of the same paper.
+func Get(id string) (*Item, error) {
+	items, err := Items()
+	if err != nil {
+		return nil, err
+	}
+	var same, all []string
+	paper, _, _ := strings.Cut(id, ":")
+	for i := range items {
+		if items[i].ID == id {
+			return &items[i], nil
+		}
+		all = append(all, items[i].ID)
+		if strings.HasPrefix(items[i].ID, paper+":") {
+			same = append(same, items[i].ID)
+		}
+	}
+	if same == nil {
+		same = all
+	}
+	return nil, &train.ConfigError{Msg: fmt.Sprintf("no table or figure is called %q; there are %s", id, strings.Join(same, ", "))}
+}
+
+// RecipeFor is the recipe of an item for one of DataSets.
+func (it *Item) RecipeFor(data string) (*recipe.Recipe, error) {
+	if !slices.Contains(DataSets, data) {
+		return nil, &train.ConfigError{Msg: fmt.Sprintf("no column is called %q; there are %s", data, strings.Join(DataSets, ", "))}
+	}
+	b := it.Backbone
+	if b == "" {
+		b = "resnet50"
+	}
+	return recipe.Get(it.Recipe + "-" + data + "-" + b)
+}
+
+// Variants are the rows that can be trained, named as in the paper. A method whose pseudo-labels come from a file is left out without one.
+func (it *Item) Variants(pseudoLabels bool) (variants []compare.Variant, left []Row, err error) {
+	for _, r := range it.Rows {
+		if r.Method == "" {
+			left = append(left, r)
+			continue
+		}
+		v, err := compare.Methods([]string{r.Method})
+		if err != nil {
+			return nil, nil, err
+		}
+		if !pseudoLabels && needsFile(r.Method) {
+			r.Needs = "pseudo-labels: --pseudo-labels FILE, written by spml pseudo-label"
+			left = append(left, r)
+			continue
+		}
+		v[0].Name = strings.ReplaceAll(r.Name, "/", "-") // it is a folder's name too
+		variants = append(variants, v[0])
+	}
+	return variants, left, nil
+}
+
+// Line is a row of ours beside the published one.
+type Line struct {
+	Name       string   `json:"name"`
+	Ours       *float64 `json:"ours,omitempty"` // mean over seeds
+	SD         float64  `json:"sd,omitempty"`
+	Seeds      int      `json:"seeds,omitempty"`
+	Published  *float64 `json:"published,omitempty"`
+	Difference *float64 `json:"difference,omitempty"`
+	Needs      string   `json:"needs,omitempty"`
+}
+
+// Lines lays a table that was trained beside the item's column; data is one of DataSets, or "" for data that no paper has.
+func (it *Item) Lines(t *compare.Table, data string, left []Row) []Line {
+	var out []Line
+	for _, r := range it.Rows {
+		l := Line{Name: r.Name}
+		if p, ok := r.Published[data]; ok {
+			l.Published = &p
+		}
+		for _, x := range t.Rows {
+			if x.Name == strings.ReplaceAll(r.Name, "/", "-") {
+				l.Ours, l.SD, l.Seeds = &x.BestMean, x.BestSD, len(x.Seeds)
+			}
+		}
+		for _, x := range left {
+			if x.Name == r.Name {
+				l.Needs = x.Needs
+			}
+		}
+		if l.Ours != nil && l.Published != nil {
+			d := *l.Ours - *l.Published
+			l.Difference = &d
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// WriteLines prints lines as a Markdown table.
+func WriteLines(w io.Writer, lines []Line) error {
+	if _, err := fmt.Fprintln(w, "| method | ours | published | difference |\n|---|---|---|---|"); err != nil {
+		return err
+	}
+	number := func(x *float64, form string) string {
+		if x == nil || math.IsNaN(*x) {
+			return "–"
+		}
+		return fmt.Sprintf(form, *x)
+	}
+	for _, l := range lines {
+		ours := number(l.Ours, "%.2f")
+		if l.Seeds > 1 {
+			ours += fmt.Sprintf(" ± %.2f", l.SD)
+		}
+		if l.Needs != "" {
+			ours = "needs " + l.Needs
+		}
+		if _, err := fmt.Fprintf(w, "| %s | %s | %s | %s |\n", l.Name, ours, number(l.Published, "%.2f"), number(l.Difference, "%+.2f")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

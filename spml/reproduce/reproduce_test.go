@@ -1,0 +1,94 @@
+package reproduce
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/train"
+)
+
+// TestItems checks what the map names: methods, their parameters, recipes of every column, settings.
+func TestItems(t *testing.T) {
+	items, err := Items()
+	require.NoError(t, err)
+	seen := map[string]bool{}
+	papers := map[string]bool{}
+	for _, it := range items {
+		require.Regexp(t, `^(vlpl|gr|em|lac|aevlp):[a-zA-Z0-9-]+$`, it.ID)
+		require.False(t, seen[it.ID], it.ID)
+		seen[it.ID], papers[it.ID[:2]] = true, true
+		kinds := 0
+		for _, set := range []bool{len(it.Rows) > 0, len(it.Command) > 0, it.Needs != ""} {
+			if set {
+				kinds++
+			}
+		}
+		require.Equal(t, 1, kinds, it.ID)
+		require.Equal(t, len(it.Command) > 0, it.Writes != "", it.ID)
+		if len(it.Rows) == 0 {
+			continue
+		}
+		for _, d := range DataSets {
+			r, err := it.RecipeFor(d)
+			require.NoError(t, err, it.ID)
+			m := r.Settings()
+			for k, v := range it.Settings {
+				require.NoError(t, train.CheckKey(k))
+				m[k] = v
+			}
+			m["data"], m["weights"] = "somewhere", "some.safetensors"
+			_, err = train.FromSettings(m)
+			require.NoError(t, err, it.ID)
+		}
+		variants, left, err := it.Variants(true)
+		require.NoError(t, err, it.ID)
+		require.Len(t, it.Rows, len(variants)+len(left))
+		names := map[string]bool{}
+		for _, r := range it.Rows {
+			require.False(t, names[r.Name], "%s: %s", it.ID, r.Name)
+			names[r.Name] = true
+			require.NotEqual(t, r.Method == "", r.Needs == "", "%s: %s", it.ID, r.Name)
+			for d, p := range r.Published {
+				require.Contains(t, DataSets, d)
+				require.True(t, p > 10 && p < 100, "%s: %s", it.ID, r.Name)
+			}
+		}
+	}
+	require.Len(t, papers, 5)
+	_, err = Get("gr:table9")
+	require.ErrorContains(t, err, "gr:table2")
+	require.NotContains(t, err.Error(), "vlpl:")
+}
+
+func TestLines(t *testing.T) {
+	it, err := Get("vlpl:table1")
+	require.NoError(t, err)
+	variants, left, err := it.Variants(false)
+	require.NoError(t, err)
+	require.Len(t, left, 3, "two rows that cannot be trained, and VLPL's own without a file of labels")
+	lines := it.Lines(&compare.Table{Rows: []compare.Row{{Name: variants[2].Name, BestMean: 86, BestSD: 0.5, Seeds: []uint32{1, 2}}}}, "voc", left)
+	require.Len(t, lines, 20)
+	require.Equal(t, "AN", lines[2].Name)
+	require.InDelta(t, 0.11, *lines[2].Difference, 1e-9)
+	require.Nil(t, lines[0].Ours)
+	var b bytes.Buffer
+	require.NoError(t, WriteLines(&b, lines))
+	require.Contains(t, b.String(), "| AN | 86.00 ± 0.50 | 85.89 | +0.11 |\n")
+	require.Contains(t, b.String(), "| VLPL (ResNet-50) | needs pseudo-labels: --pseudo-labels FILE, written by spml pseudo-label | 89.10 | – |\n")
+	require.Nil(t, it.Lines(&compare.Table{}, "", nil)[2].Published)
+}
+
+// docs/papers.md is what the map gives.
+func TestPageIsCurrent(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, WritePage(&b))
+	got, err := os.ReadFile(filepath.Join(testroot.Module(), "docs", "papers.md"))
+	require.NoError(t, err, "run go generate ./spml/reproduce")
+	require.Equal(t, b.String(), string(got), "run go generate ./spml/reproduce")
+}
