@@ -1,7 +1,10 @@
 package shapes
 
 import (
+	"bytes"
 	"fmt"
+	"image"
+	"image/png"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
@@ -59,6 +62,20 @@ func (s *source) NewReader(opt data.ReadOptions) (data.Reader, error) {
 }
 
 func (s *source) Close() error { return nil }
+
+// ReadFile gives a row's picture as a PNG file, for what reads photos as files ([data.RawSource]).
+func (s *source) ReadFile(row int, buf []byte) ([]byte, error) {
+	rgb := make([]byte, PictureBytes)
+	Draw(s.seed, s.index[row], rgb)
+	m := image.NewRGBA(image.Rect(0, 0, Size, Size))
+	for i := range Size * Size {
+		copy(m.Pix[4*i:], rgb[3*i:3*i+3])
+		m.Pix[4*i+3] = 255
+	}
+	b := bytes.NewBuffer(buf[:0])
+	err := (&png.Encoder{CompressionLevel: png.NoCompression}).Encode(b, m)
+	return b.Bytes(), err
+}
 
 type reader struct {
 	*source

@@ -49,7 +49,12 @@ type Config struct {
 	// PseudoLabels is an .npy file [N, C] with 1, 0 and -1 in the order of the data set, for methods whose pseudo-labels come from
 	// elsewhere.
 	PseudoLabels string `yaml:"pseudo_labels,omitempty"`
-	Mode         string `yaml:"mode"`
+	// Clip is the image-text model that makes pseudo-labels for each batch instead: a file or folder, or "builtin". PseudoOptions are settings of the labeller by
+	// name (vlm.OptionNames), NAME=VALUE joined by commas, over those of Preset and Form.
+	Clip          string `yaml:"clip,omitempty"`
+	ClipPrecision string `yaml:"clip_precision,omitempty"` // fp32, bf16, fp16
+	PseudoOptions string `yaml:"pseudo_options,omitempty"`
+	Mode          string `yaml:"mode"`
 	// Head is what looks at the backbone's feature map: linear (the mean of it), decoder (LAC's label-wise decoder) or ml-decoder.
 	Head       string `yaml:"head"`
 	DecoderDim int    `yaml:"decoder_dim,omitempty"` // width of a decoder's tokens; 256 by default, 2048 in the paper
@@ -115,9 +120,6 @@ func (c Config) Resolve() (Config, error) {
 	c.Method = e.ID
 	if !Trainable(e) {
 		return fail("%s needs %s, which the trainer does not provide; it trains %s", e.ID, lacking(e), methodNames())
-	}
-	if e.Needs&loss.PseudoLabels != 0 && c.PseudoLabels == "" {
-		return fail("%s needs pseudo-labels from an image-text model; give --pseudo-labels FILE.npy with 1, 0 and -1 for each image and class", e.ID)
 	}
 	if e.Needs&loss.StrongView != 0 && c.StrongFeatures == "" && c.Mode == Frozen {
 		return fail("%s compares two views of an image; with --frozen give --strong-features FILE.npy, the features of strongly augmented images", e.ID)
@@ -200,6 +202,9 @@ func (c Config) Resolve() (Config, error) {
 			return fail("%s is %v, want more than 0", n.name, n.v)
 		}
 	}
+	if err := c.resolvePseudo(e); err != nil {
+		return Config{}, err
+	}
 	if err := c.resolveHead(e); err != nil {
 		return Config{}, err
 	}
@@ -229,8 +234,8 @@ func (e *ConfigError) Error() string { return e.Msg }
 
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {
-	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Init, &c.Run} {
-		if *p == "" || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
+	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.Init, &c.Run} {
+		if *p == "" || p == &c.Clip && *p == BuiltinClip || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
 			continue
 		}
 		parts := []string{*p}
@@ -245,6 +250,10 @@ func (c Config) absolute() (Config, error) {
 			parts[i] = a
 		}
 		*p = strings.Join(parts, ",")
+	}
+	var err error
+	if c.PseudoOptions, err = absoluteOptions(c.PseudoOptions); err != nil {
+		return c, err
 	}
 	var options []string
 	for part := range strings.SplitSeq(c.DataOptions, ",") {

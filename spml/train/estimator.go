@@ -1,11 +1,11 @@
 package train
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/gospml/gospml/data/random"
-	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
@@ -46,7 +46,7 @@ func (none) State() label.State                           { return label.State{}
 func (none) LoadState(label.State) error                  { return nil }
 
 // newEstimator makes the estimator of a method for the training rows in use. features are theirs where they do not change, else nil.
-func newEstimator(s *session, e *loss.Entry, v loss.Values, usable []int, features *torch.Tensor) (estimator, error) {
+func newEstimator(ctx context.Context, s *session, e *loss.Entry, v loss.Values, usable []int, features *torch.Tensor) (estimator, error) {
 	var observed *torch.Tensor
 	if s.ds.Observed != nil {
 		observed = torch.FromSlice(s.ds.Gather(s.ds.Observed, usable), len(usable), s.ds.C())
@@ -76,7 +76,7 @@ func newEstimator(s *session, e *loss.Entry, v loss.Values, usable []int, featur
 	case "queue":
 		return newQueue(s)
 	case "vlpl", "damp":
-		return newPseudo(s, usable)
+		return newPseudo(ctx, s, usable)
 	case "smile":
 		if e.ID == "smile-classifier" {
 			return newSmile(s, features)
@@ -290,40 +290,6 @@ func (e *expected) LoadState(s label.State) error {
 	}
 	e.mask.Copy_(mask)
 	e.began = began
-	return nil
-}
-
-// pseudo gives pseudo-labels that another program made.
-type pseudo struct {
-	none
-	labels *torch.Tensor // [n, C] int8
-}
-
-func newPseudo(s *session, usable []int) (*pseudo, error) {
-	a, err := npy.Read(s.c.PseudoLabels)
-	if err != nil {
-		return nil, err
-	}
-	values, err := a.Float32()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.c.PseudoLabels, err)
-	}
-	n, c := s.ds.N(), s.ds.C()
-	if len(a.Shape) != 2 || a.Shape[0] != int64(n) || a.Shape[1] != int64(c) {
-		return nil, fmt.Errorf("%w: %s has shape %v, %s has %d images and %d classes", ErrData, s.c.PseudoLabels, a.Shape, s.ds.Name, n, c)
-	}
-	m := make([]int8, n*c)
-	for i, x := range values {
-		if x != 0 && x != 1 && x != -1 {
-			return nil, fmt.Errorf("%w: %s: row %d, class %d is %v, want 1, 0 or -1", ErrData, s.c.PseudoLabels, i/c, i%c, x)
-		}
-		m[i] = int8(x)
-	}
-	return &pseudo{labels: torch.FromSlice(s.ds.Gather(m, usable), len(usable), c)}, nil
-}
-
-func (p *pseudo) fill(b *loss.Batch, _ *view, at *torch.Tensor) error {
-	b.Pseudo = p.labels.IndexSelect(0, at)
 	return nil
 }
 

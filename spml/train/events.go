@@ -33,6 +33,8 @@ type EpochRecord struct {
 	Best    bool    `json:"best"`     // highest validation mAP so far
 	Seconds float64 `json:"seconds"`
 	Average bool    `json:"average,omitempty"` // the numbers are those of the running average of the weights
+	// Pseudo says how good the epoch's pseudo-labels were; nil without them, and where no image has full labels.
+	Pseudo *PseudoRecord `json:"pseudo_labels,omitempty"`
 }
 
 func (e *Events) note(text string) {

@@ -45,6 +45,7 @@ type Environment struct {
 	Features      string    `json:"features_sha256,omitempty"`
 	Strong        string    `json:"strong_features_sha256,omitempty"`
 	Pseudo        string    `json:"pseudo_labels_sha256,omitempty"`
+	Clip          string    `json:"clip_sha256,omitempty"` // of a single file
 	Precision     string    `json:"precision"`
 	Seed          uint32    `json:"seed"`
 	Rows          [3]int    `json:"rows_train_val_test"`
@@ -64,7 +65,7 @@ func environment(c Config, ds *data.Dataset) (Environment, error) {
 	for _, h := range []struct {
 		path string
 		to   *string
-	}{{c.Weights, &e.WeightsSHA256}, {c.Features, &e.Features}, {c.StrongFeatures, &e.Strong}, {c.PseudoLabels, &e.Pseudo}} {
+	}{{c.Weights, &e.WeightsSHA256}, {c.Features, &e.Features}, {c.StrongFeatures, &e.Strong}, {c.PseudoLabels, &e.Pseudo}, {c.clipFile(), &e.Clip}} {
 		if h.path == "" || h.path == OwnFeatures {
 			continue
 		}

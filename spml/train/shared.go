@@ -13,21 +13,25 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// ImageCache keeps the decoded images of one data set for several runs on it. It is safe for many goroutines.
+// ImageCache keeps the decoded images of data sets for several runs on them. It is safe for many goroutines.
 type ImageCache struct {
 	mu     sync.RWMutex
 	images map[imageKey][]byte
 	left   int64
 }
 
-type imageKey struct{ row, w, h int }
+// imageKey has the data set beside the row, because drawn pictures change with the data's seed.
+type imageKey struct {
+	set       string
+	row, w, h int
+}
 
 // NewImageCache makes a cache of at most so many bytes.
 func NewImageCache(bytes int64) *ImageCache {
 	return &ImageCache{images: map[imageKey][]byte{}, left: bytes}
 }
 
-// WithImages gives the runs under ctx a common cache. They must all be on the same data set.
+// WithImages gives the runs under ctx a common cache.
 func WithImages(ctx context.Context, c *ImageCache) context.Context {
 	return context.WithValue(ctx, imagesKey{}, c)
 }
@@ -38,7 +42,7 @@ type imagesKey struct{}
 func share(ctx context.Context, ds *data.Dataset) bool {
 	c, ok := ctx.Value(imagesKey{}).(*ImageCache)
 	if ok && ds.Source != nil {
-		ds.Source = &cachedSource{ds.Source, c}
+		ds.Source = &cachedSource{ds.Source, c, ds.Fingerprint()}
 	}
 	return ok
 }
@@ -46,11 +50,13 @@ func share(ctx context.Context, ds *data.Dataset) bool {
 type cachedSource struct {
 	data.Source
 	cache *ImageCache
+	set   string
 }
 
 type cachedReader struct {
 	data.Reader
 	cache *ImageCache
+	set   string
 }
 
 func (s *cachedSource) NewReader(o data.ReadOptions) (data.Reader, error) {
@@ -58,11 +64,20 @@ func (s *cachedSource) NewReader(o data.ReadOptions) (data.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cachedReader{r, s.cache}, nil
+	return &cachedReader{r, s.cache, s.set}, nil
+}
+
+// ReadFile gives what the source gives: files are not cached.
+func (s *cachedSource) ReadFile(row int, buf []byte) ([]byte, error) {
+	raw, ok := s.Source.(data.RawSource)
+	if !ok {
+		return nil, fmt.Errorf("%w: the images are no files", ErrData)
+	}
+	return raw.ReadFile(row, buf)
 }
 
 func (r *cachedReader) Read(row, w, h int, dst []byte) error {
-	k, c := imageKey{row, w, h}, r.cache
+	k, c := imageKey{r.set, row, w, h}, r.cache
 	c.mu.RLock()
 	b := c.images[k]
 	c.mu.RUnlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"math"
 	"path/filepath"
@@ -165,7 +166,7 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	}
 	usable := t.l.usable()
 	t.labels = gatherLabels(s.ds, usable)
-	if t.est, err = newEstimator(s, s.entry, s.values, usable, t.l.constant()); err != nil {
+	if t.est, err = newEstimator(ctx, s, s.entry, s.values, usable, t.l.constant()); err != nil {
 		return nil, errors.Join(err, t.l.close())
 	}
 	body, head := t.l.groups()
@@ -190,7 +191,13 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	return t, err
 }
 
-func (t *trainer) close() error { return errors.Join(t.l.close(), t.dir.close()) }
+func (t *trainer) close() error {
+	err := errors.Join(t.l.close(), t.dir.close())
+	if c, ok := t.est.(io.Closer); ok {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
 
 // fit trains from where t stands to the end.
 func (t *trainer) fit(ctx context.Context) (*Result, error) {
@@ -231,6 +238,9 @@ func (t *trainer) epoch(ctx context.Context) error {
 		t.p.Labelled = true
 	}
 	rec := EpochRecord{Epoch: n, Loss: t.p.LossSum / float64(max(t.p.Images, 1))}
+	if q, ok := t.est.(interface{ record() *PseudoRecord }); ok {
+		rec.Pseudo = q.record()
+	}
 	test, hasVal, err := t.evaluate(ctx, n, &rec)
 	if err != nil {
 		return err
@@ -248,7 +258,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 		t.p.Bad++
 	}
 	t.p.Epochs = append(t.p.Epochs, rec)
-	if err := t.dir.metricsFile(t.p.Epochs); err != nil {
+	if err := errors.Join(t.dir.metricsFile(t.p.Epochs), t.dir.pseudoFiles(t.p.Epochs)); err != nil {
 		return err
 	}
 	if err := t.dir.tensorBoard(rec, hasVal); err != nil {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"image"
 	"math"
+	"slices"
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/torch"
@@ -79,7 +81,7 @@ func New(ctx context.Context, m *clip.Model, classes []string, s Settings) (*Lab
 func (l *Labeller) features(ctx context.Context, c clip.Config) (*torch.Tensor, error) {
 	s := &l.settings
 	if s.TextFeatures != "" {
-		return readFeatures(s.TextFeatures, len(l.classes), c.EmbedDim)
+		return readMatrix(s.TextFeatures, "classes and this model's embeddings", len(l.classes), c.EmbedDim)
 	}
 	names, err := s.names(l.classes)
 	if err != nil {
@@ -98,14 +100,14 @@ func (l *Labeller) features(ctx context.Context, c clip.Config) (*torch.Tensor, 
 	return l.model.ClassFeatures(ctx, names, templates)
 }
 
-// readFeatures reads released text features.
-func readFeatures(path string, classes, width int) (*torch.Tensor, error) {
+// readMatrix reads a .npy file of numbers [rows, columns]; what says of what.
+func readMatrix(path, what string, rows, columns int) (*torch.Tensor, error) {
 	a, err := npy.Read(path)
 	if err != nil {
 		return nil, err
 	}
-	if len(a.Shape) != 2 || a.Shape[0] != int64(classes) || a.Shape[1] != int64(width) {
-		return nil, fmt.Errorf("%w: %s has the shape %v; %d classes and this model's embeddings want [%d %d]", ErrSettings, path, a.Shape, classes, classes, width)
+	if len(a.Shape) != 2 || a.Shape[0] != int64(rows) || a.Shape[1] != int64(columns) {
+		return nil, fmt.Errorf("%w: %s has the shape %v; %d %s want [%d %d]", ErrSettings, path, a.Shape, rows, what, rows, columns)
 	}
 	v, err := a.Float64()
 	if err != nil {
@@ -116,7 +118,7 @@ func readFeatures(path string, classes, width int) (*torch.Tensor, error) {
 		f[i] = float32(x)
 	}
 	var t *torch.Tensor
-	err = torch.Try(func() { t = torch.FromSlice(f, classes, width) })
+	err = torch.Try(func() { t = torch.FromSlice(f, rows, columns) })
 	return t, err
 }
 
@@ -127,20 +129,42 @@ func (l *Labeller) noise(raw *torch.Tensor) (*torch.Tensor, error) {
 	if u == 0 || u > n {
 		u = n
 	}
-	var sim *torch.Tensor
-	if err := torch.Try(func() { sim = l.text.Matmul(l.text.T()) }); err != nil {
+	sim, err := l.relation()
+	if err != nil {
 		return nil, err
 	}
 	g, err := label.NewGraph(sim, label.GraphConfig{TopU: u, Weight: s.Weight, Tau: graphTau})
 	if err != nil {
 		return nil, err
 	}
-	net, err := label.NewGraphNoise(raw.Size(1), graphHidden, int64(s.Seed), false)
+	seed := s.NoiseSeed
+	if seed == 0 {
+		seed = s.Seed
+	}
+	net, err := label.NewGraphNoise(raw.Size(1), graphHidden, int64(seed), false)
 	if err != nil {
 		return nil, err
 	}
 	_, text, err := net.Noise(g.Bar, raw)
 	return text, err
+}
+
+// relation are the similarities of the classes [C, C].
+func (l *Labeller) relation() (sim *torch.Tensor, err error) {
+	n := len(l.classes)
+	path := l.settings.Relation
+	if path == "" {
+		err = torch.Try(func() { sim = l.text.Matmul(l.text.T()) })
+		return sim, err
+	}
+	if sim, err = readMatrix(path, "classes", n, n); err == nil {
+		finite := false
+		err = torch.Try(func() { finite = sim.IsFinite().All().Item() != 0 })
+		if err == nil && !finite {
+			err = fmt.Errorf("%w: %s holds values that are not finite", ErrSettings, path)
+		}
+	}
+	return sim, err
 }
 
 // Text gives the normalised text features, [C, E] in row-major order.
@@ -152,21 +176,29 @@ func (l *Labeller) Text() (features []float32, err error) {
 // Settings are those of New.
 func (l *Labeller) Settings() Settings { return l.settings }
 
-// Boxes are the tiles of a photo of w × h: a function of seed, row and size alone.
-func (s *Settings) Boxes(row, w, h int) ([]image.Rectangle, error) {
+// Boxes are the tiles of a photo of w × h: a function of seed, epoch, row and size alone. Epoch 0 is the pass outside training.
+func (s *Settings) Boxes(epoch, row, w, h int) ([]image.Rectangle, error) {
 	if w < s.Grid || h < s.Grid {
 		return nil, fmt.Errorf("a picture of %d×%d pixels has no %d×%d tiles", w, h, s.Grid, s.Grid)
 	}
 	var overlap func(int) (float64, float64)
 	if s.Overlap > 0 {
-		x := uint64(s.Seed)<<32 | uint64(uint32(row)) // splitmix64, so that neighbours draw independently
-		x += 0x9e3779b97f4a7c15
-		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-		x = (x ^ x>>27) * 0x94d049bb133111eb
-		overlap = label.RandomOverlap(uint32(x^x>>31), s.Overlap)
+		overlap = label.RandomOverlap(uint32(random.Mix(uint64(s.Seed), uint64(row), uint64(epoch))), s.Overlap)
 	}
 	return label.Tiles(w, h, s.Grid, overlap), nil
 }
+
+// mirrored says which views of a photo are mirrored in an epoch of training, each with probability 0.5, as the released code draws them.
+func (s *Settings) mirrored(epoch, row int) []bool {
+	m := make([]bool, s.views())
+	for i := range m {
+		m[i] = random.Mix(uint64(s.Seed)^mirrorSalt, uint64(row), uint64(epoch), uint64(i))>>63 == 1
+	}
+	return m
+}
+
+// mirrorSalt keeps these draws apart from those of the tiles.
+const mirrorSalt = 0x6d6972726f72
 
 // batch is some photos, ready for the tower.
 type batch struct {
@@ -177,24 +209,54 @@ type batch struct {
 }
 
 // load prepares photos. unread says which could not be read; nil: none.
-func (l *Labeller) load(ctx context.Context, rows []int, files [][]byte, unread []error) (*batch, error) {
-	b := &batch{rows: rows, boxes: make([][]image.Rectangle, len(rows))}
+func (l *Labeller) load(ctx context.Context, p Photos, unread []error) (*batch, error) {
+	b := &batch{rows: p.Rows, boxes: make([][]image.Rectangle, len(p.Rows))}
 	var parts func(i, w, h int) ([]image.Rectangle, error)
 	if l.settings.Method == DAMP {
 		parts = func(i, w, h int) ([]image.Rectangle, error) {
-			tiles, err := l.settings.Boxes(rows[i], w, h)
+			tiles, err := l.settings.Boxes(p.Epoch, p.Rows[i], w, h)
 			b.boxes[i] = tiles
 			return append([]image.Rectangle{image.Rect(0, 0, w, h)}, tiles...), err
 		}
 	}
 	var err error
-	b.x, b.broken, err = l.prepare.Views(ctx, files, l.settings.views(), parts)
+	if b.x, b.broken, err = l.prepare.Views(ctx, p.Files, l.settings.views(), parts); err != nil {
+		return nil, err
+	}
 	for i, e := range unread {
-		if e != nil && err == nil {
+		if e != nil {
 			b.broken[i] = e
 		}
 	}
-	return b, err
+	if p.Epoch > 0 || p.Mirror != nil {
+		l.mirror(b.x, p)
+	}
+	return b, nil
+}
+
+// mirror turns the views that training sees mirrored, [B·views, 3, H, W], in place.
+func (l *Labeller) mirror(x *torch.Tensor, p Photos) {
+	views, width := l.settings.views(), x.Size(3)
+	torch.View(x, func(data []float32) {
+		size := len(data) / (len(p.Rows) * views)
+		for i, row := range p.Rows {
+			turned := make([]bool, views)
+			if l.settings.Method == DAMP && p.Epoch > 0 {
+				turned = l.settings.mirrored(p.Epoch, row)
+			} else if p.Mirror != nil {
+				turned[0] = p.Mirror[i]
+			}
+			for v, turn := range turned {
+				if !turn {
+					continue
+				}
+				picture := data[(i*views+v)*size : (i*views+v+1)*size]
+				for at := 0; at < len(picture); at += width {
+					slices.Reverse(picture[at : at+width])
+				}
+			}
+		}
+	})
 }
 
 // cosines are those of the whole photos [B, C] and of their tiles [R, B, C], nil without tiles.
@@ -221,19 +283,47 @@ func (l *Labeller) cosines(ctx context.Context, b *batch) (global, tiles *torch.
 	return global, tiles, err
 }
 
-// Label makes labels of photos by their bytes; rows are their places in the data set, which seed the tiles, observed their labels [B, C]. broken has the reason of
-// each photo that could not be read, whose labels mean nothing.
-func (l *Labeller) Label(ctx context.Context, rows []int, files [][]byte, observed []int8) (labels *Labels, broken []error, err error) {
-	if len(rows) != len(files) || len(observed) != len(rows)*len(l.classes) || len(rows) == 0 {
-		return nil, nil, fmt.Errorf("%w: %d rows, %d files, %d observed labels of %d classes", ErrSettings, len(rows), len(files), len(observed), len(l.classes))
+// Photos are photos to label.
+type Photos struct {
+	Rows  []int    // their places in the data set, which seed the tiles
+	Files [][]byte // the bytes of their files
+	// Epoch of training, counted from 1: tiles are drawn anew in each, and DAMP's views are mirrored at random. 0 stands for a pass outside training.
+	Epoch  int
+	Mirror []bool // VLPL: the photos that the classifier sees mirrored; nil: none
+}
+
+// Label makes labels of photos; observed are their labels [B, C]. broken has the reason of each photo that could not be read, whose labels mean nothing.
+func (l *Labeller) Label(ctx context.Context, p Photos, observed []int8) (labels *Labels, broken []error, err error) {
+	if len(observed) != len(p.Rows)*len(l.classes) {
+		return nil, nil, fmt.Errorf("%w: %d photos, %d observed labels of %d classes", ErrSettings, len(p.Rows), len(observed), len(l.classes))
 	}
-	b, err := l.load(ctx, rows, files, nil)
+	global, tiles, broken, err := l.Cosines(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
+	defer global.Free()
+	if tiles != nil {
+		defer tiles.Free()
+	}
+	labels, err = l.settings.Labels(global, tiles, observed)
+	if err == nil {
+		err = l.finite(labels, p.Rows, broken)
+	}
+	return labels, broken, err
+}
+
+// Cosines are those of the photos with the classes [B, C] and of their tiles [R, B, C], which is nil for VLPL. The caller frees them. broken is as in Label.
+func (l *Labeller) Cosines(ctx context.Context, p Photos) (global, tiles *torch.Tensor, broken []error, err error) {
+	if len(p.Rows) != len(p.Files) || len(p.Rows) == 0 || p.Mirror != nil && len(p.Mirror) != len(p.Rows) {
+		return nil, nil, nil, fmt.Errorf("%w: %d rows, %d files, %d to mirror", ErrSettings, len(p.Rows), len(p.Files), len(p.Mirror))
+	}
+	b, err := l.load(ctx, p, nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	defer b.x.Free()
-	labels, err = l.label(ctx, b, observed)
-	return labels, b.broken, err
+	global, tiles, err = l.cosines(ctx, b)
+	return global, tiles, b.broken, err
 }
 
 func (l *Labeller) label(ctx context.Context, b *batch, observed []int8) (*Labels, error) {
@@ -247,11 +337,17 @@ func (l *Labeller) label(ctx context.Context, b *batch, observed []int8) (*Label
 		tiles.Free()
 	}
 	if err == nil {
-		for i, v := range out.Scores {
-			if math.IsNaN(float64(v)) && b.broken[i/len(l.classes)] == nil {
-				return nil, fmt.Errorf("%w: row %d: the model gives no number for the photo", ErrSettings, b.rows[i/len(l.classes)])
-			}
-		}
+		err = l.finite(out, b.rows, b.broken)
 	}
 	return out, err
+}
+
+// finite refuses scores that are no numbers.
+func (l *Labeller) finite(labels *Labels, rows []int, broken []error) error {
+	for i, v := range labels.Scores {
+		if k := i / len(l.classes); math.IsNaN(float64(v)) && broken[k] == nil {
+			return fmt.Errorf("%w: row %d: the model gives no number for the photo", ErrSettings, rows[k])
+		}
+	}
+	return nil
 }

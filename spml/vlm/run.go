@@ -169,7 +169,7 @@ func (l *Labeller) read(ctx context.Context, src data.RawSource, from, to int) (
 		rows[i] = from + i
 		files[i], unread[i] = src.ReadFile(from+i, nil)
 	}
-	return l.load(ctx, rows, files, unread)
+	return l.load(ctx, Photos{Rows: rows, Files: files}, unread)
 }
 
 // payload labels a batch and makes its frame.
@@ -265,7 +265,7 @@ func (l *Labeller) fingerprint(ds *data.Dataset) (string, error) {
 	if err := json.NewEncoder(h).Encode([]any{l.settings, l.model.Config(), ds.Fingerprint(), ds.ObservedFingerprint()}); err != nil {
 		return "", err
 	}
-	files := []string{l.settings.TextFeatures}
+	files := []string{l.settings.TextFeatures, l.settings.Relation}
 	if m := l.model.Loaded(); m != nil {
 		fmt.Fprintln(h, m.Kind, m.Stored, l.model.Frozen())
 		dir := m.Path

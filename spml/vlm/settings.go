@@ -49,6 +49,10 @@ type Settings struct {
 	Noise   bool    `json:"noise"`   // DAMP: text features with the noise of the label graph
 	TopU    int     `json:"top_u"`   // DAMP: u, entries in a row of the label graph; 0, or more than C: all
 	Weight  float64 `json:"weight"`  // DAMP: e, what a class's neighbours share in the label graph
+	// NoiseSeed draws the noise where it is to differ from Seed; 0: Seed. Relation is a .npy file [C, C] with similarities of the classes for the label graph, as the
+	// released code has them; "": cosines of the text features.
+	NoiseSeed uint32 `json:"noise_seed,omitempty"`
+	Relation  string `json:"relation,omitempty"`
 
 	Templates    []string `json:"templates"`               // prompts; {name} or {} is the class. Several: the mean of their normalised embeddings
 	Names        []string `json:"names,omitempty"`         // [C], what stands for the classes in prompts; nil: their names, _ as a blank

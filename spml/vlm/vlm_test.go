@@ -160,7 +160,7 @@ func TestRunGivesTheMethodsLabels(t *testing.T) {
 				pic, _ := picture(i)
 				boxes := []image.Rectangle{pic.Rect}
 				if test.method == vlm.DAMP {
-					tiles, err := s.Boxes(i, side, side)
+					tiles, err := s.Boxes(0, i, side, side)
 					require.NoError(t, err)
 					boxes = append(boxes, tiles...)
 				}
@@ -229,7 +229,7 @@ func TestRunGivesTheMethodsLabels(t *testing.T) {
 				for _, x := range append(e.Positives, e.Refused...) {
 					require.InDelta(t, scores[i*c+slices.Index(ds.Classes, x.Class)], x.Score, 1e-5)
 					if x.Box != nil {
-						boxes, err := s.Boxes(i, side, side)
+						boxes, err := s.Boxes(0, i, side, side)
 						require.NoError(t, err)
 						b := boxes[*x.Tile]
 						require.Equal(t, [4]int{b.Min.X, b.Min.Y, b.Max.X, b.Max.Y}, *x.Box)
@@ -372,7 +372,7 @@ func TestBoxes(t *testing.T) {
 	s.Grid = 4
 	boxes := func(seed uint32, row int) []image.Rectangle {
 		s.Seed = seed
-		b, err := s.Boxes(row, 500, 375)
+		b, err := s.Boxes(0, row, 500, 375)
 		require.NoError(t, err)
 		require.Len(t, b, 16)
 		return b
@@ -388,7 +388,7 @@ func TestBoxes(t *testing.T) {
 	}
 	s.Overlap = 0
 	require.Equal(t, plain, boxes(1, 5))
-	_, err := s.Boxes(0, 3, 100)
+	_, err := s.Boxes(0, 0, 3, 100)
 	require.ErrorContains(t, err, "4×4 tiles")
 }
 
@@ -484,10 +484,10 @@ func TestTextFeatures(t *testing.T) {
 		files = append(files, encoded(t, pic))
 	}
 	rows := []int{0, 1, 2, 3, 4}
-	want, broken, err := prompted.Label(t.Context(), rows, files, ds.Observed)
+	want, broken, err := prompted.Label(t.Context(), vlm.Photos{Rows: rows, Files: files}, ds.Observed)
 	require.NoError(t, err)
 	require.Equal(t, make([]error, 5), broken)
-	got, _, err := filed.Label(t.Context(), rows, files, ds.Observed)
+	got, _, err := filed.Label(t.Context(), vlm.Photos{Rows: rows, Files: files}, ds.Observed)
 	require.NoError(t, err)
 	require.Equal(t, want.Pseudo, got.Pseudo)
 	require.InDeltaSlice(t, want.Scores, got.Scores, 1e-5)

@@ -1,0 +1,237 @@
+package train
+
+import (
+	"context"
+	"encoding/csv"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/vlm"
+	"github.com/gospml/gospml/torch"
+)
+
+func labelled12(dir, method string) Config {
+	c := small(dir, method)
+	c.Epochs, c.BatchSize, c.Threads, c.Clip = 2, 12, 1, BuiltinClip
+	if method == "gpr" {
+		c.PseudoOptions = "grid=2; tau=0.05, theta=0.2"
+	}
+	return c
+}
+
+// labelsOf are the labels that an estimator gives all places in each epoch.
+func labelsOf(t *testing.T, c Config, epochs int) [][]int8 {
+	c, err := c.prepare()
+	require.NoError(t, err)
+	ds, err := Open(c)
+	require.NoError(t, err)
+	t.Cleanup(func() { ds.Close() })
+	s := testSession(t, c, ds, Events{})
+	e, err := newLabels(t.Context(), s, ds.Rows(data.Train))
+	require.NoError(t, err)
+	defer e.Close()
+	var out [][]int8
+	n := len(e.usable)
+	for epoch := 1; epoch <= epochs; epoch++ {
+		require.NoError(t, e.start(epoch))
+		all := make([]int8, n*ds.C())
+		for from := n - n%5; from >= 0; from -= 5 { // backwards: order must not matter
+			v := &view{epoch: epoch}
+			for p := from; p < min(from+5, n); p++ {
+				v.places = append(v.places, p)
+				v.flip = append(v.flip, p%2 == 0)
+			}
+			if len(v.places) == 0 {
+				continue
+			}
+			var b loss.Batch
+			require.NoError(t, e.fill(&b, v, nil))
+			copy(all[from*ds.C():], torch.ToSlice[int8](b.Pseudo))
+			require.NoError(t, e.after(&b, v.places))
+		}
+		out = append(out, all)
+	}
+	return out
+}
+
+// Labels in the loop are those of the labeller for the photos as each epoch sees them, whatever the batches.
+func TestLabelsInTheLoop(t *testing.T) {
+	dir := folder(t, 60)
+	yes := true
+	for _, method := range []string{"vlpl", "gpr"} {
+		t.Run(method, func(t *testing.T) {
+			c := labelled12(dir, method)
+			c.Flip = &yes
+			got := labelsOf(t, c, 2)
+
+			c, err := c.prepare()
+			require.NoError(t, err)
+			ds, err := Open(c)
+			require.NoError(t, err)
+			defer ds.Close()
+			m, err := clip.OpenBuiltin(clip.Options{})
+			require.NoError(t, err)
+			defer m.Close()
+			set, _, err := c.labelSettings()
+			require.NoError(t, err)
+			l, err := vlm.New(t.Context(), m, ds.Classes, set)
+			require.NoError(t, err)
+			rows := ds.Rows(data.Train)
+			for epoch := 1; epoch <= 2; epoch++ {
+				p := vlm.Photos{Rows: rows, Epoch: epoch}
+				for i, r := range rows {
+					b, err := ds.Source.(data.RawSource).ReadFile(r, nil)
+					require.NoError(t, err)
+					p.Files, p.Mirror = append(p.Files, b), append(p.Mirror, i%2 == 0)
+				}
+				want, _, err := l.Label(t.Context(), p, ds.Gather(ds.Observed, rows))
+				require.NoError(t, err)
+				require.Equal(t, want.Pseudo, got[epoch-1])
+			}
+			if method == "gpr" {
+				require.NotEqual(t, got[0], got[1], "tiles are drawn anew in each epoch")
+			} else {
+				require.Equal(t, got[0], got[1], "VLPL's labels follow the photo and its mirror alone")
+			}
+		})
+	}
+}
+
+// A run that is stopped within an epoch and goes on ends in the same weights and the same counts of pseudo-labels.
+func TestResumeWithLabels(t *testing.T) {
+	dir := folder(t, 60)
+	yes := true
+	for _, method := range []string{"vlpl", "gpr"} {
+		t.Run(method, func(t *testing.T) {
+			c := labelled12(dir, method)
+			c.Flip = &yes
+			c.Run = filepath.Join(t.TempDir(), "whole")
+			res, err := Run(context.Background(), c, Events{})
+			require.NoError(t, err)
+			want, wantPos := newestSum(t, c.Run)
+			whole := c.Run
+			c.Run = filepath.Join(t.TempDir(), "cut")
+			interrupted(t, c, 2, 5)
+			got, pos := newestSum(t, c.Run)
+			require.Equal(t, untimed(wantPos), untimed(pos))
+			require.Equal(t, want, got)
+
+			for _, e := range res.Epochs {
+				require.NotNil(t, e.Pseudo)
+				require.Positive(t, e.Pseudo.Confidence)
+				require.Less(t, e.Pseudo.Confidence, 1.0)
+			}
+			f, err := os.Open(filepath.Join(whole, "pseudo_labels.csv"))
+			require.NoError(t, err)
+			defer f.Close()
+			table, err := csv.NewReader(f).ReadAll()
+			require.NoError(t, err)
+			require.Len(t, table, 3)
+			svg, err := os.ReadFile(filepath.Join(whole, "pseudo_labels.svg"))
+			require.NoError(t, err)
+			require.Contains(t, string(svg), "precision, epoch 2")
+		})
+	}
+}
+
+// The counts are those of the labels against the truth, counted here one by one.
+func TestPseudoLabelQuality(t *testing.T) {
+	dir := folder(t, 60)
+	c := labelled12(dir, "vlpl")
+	c.Clip = ""
+	ds, err := Open(func() Config { c.PseudoLabels = "x"; p, err := c.prepare(); require.NoError(t, err); return p }())
+	require.NoError(t, err)
+	defer ds.Close()
+	n, k := ds.N(), ds.C()
+	given := make([]int8, n*k)
+	for i := range given {
+		given[i] = []int8{1, 0, -1, 0, 1, -1, 0}[i%7]
+	}
+	a, err := npy.New([]int64{int64(n), int64(k)}, given)
+	require.NoError(t, err)
+	c.PseudoLabels = filepath.Join(t.TempDir(), "l.npy")
+	require.NoError(t, npy.Write(c.PseudoLabels, a))
+	res, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	var pseudo, correct, hidden, negatives, wrong int
+	for _, r := range ds.Rows(data.Train) {
+		for j, y := range ds.LabelRow(r) {
+			g, seen := given[r*k+j], ds.ObservedRow(r)[j] == 1
+			if g == -1 {
+				negatives++
+				if y == 1 {
+					wrong++
+				}
+			}
+			if seen {
+				continue
+			}
+			if y == 1 {
+				hidden++
+			}
+			if g == 1 {
+				pseudo++
+				if y == 1 {
+					correct++
+				}
+			}
+		}
+	}
+	for _, e := range res.Epochs {
+		p := e.Pseudo
+		require.Equal(t, []int{pseudo, correct, hidden, negatives, wrong}, []int{p.PseudoQuality.Pseudo, p.Correct, p.Hidden, p.Negatives, p.Wrong})
+		precision, recall := float64(correct)/float64(pseudo), float64(correct)/float64(hidden)
+		require.InDelta(t, 100*precision, p.Precision, 1e-9)
+		require.InDelta(t, 100*2*precision*recall/(precision+recall), p.F1, 1e-9)
+		require.Zero(t, p.Confidence)
+	}
+}
+
+// C(M)^(1/n) is the geometric mean of the scores of true positives.
+func TestConfidence(t *testing.T) {
+	ds := &data.Dataset{Classes: []string{"a", "b"}, Images: []string{"0", "1", "2"}, Labels: []int8{1, 0, 1, 1, 1, 1}, Observed: []int8{1, 0, 1, 0, 0, 1}, Full: []bool{true, true, false}}
+	q := quality{ds: ds, usable: []int{0, 1, 2}}
+	require.NoError(t, q.add([]int{0, 1, 2}, []int8{1, 0, 0, 1, 1, 1}, []float32{0.5, 0.5, 0.25, 0.75, 1, 0}))
+	r := q.record()
+	require.InDelta(t, math.Cbrt(0.5*0.25*0.75), r.Confidence, 1e-9)
+	require.Equal(t, 1, r.Correct)
+}
+
+func TestLabelErrors(t *testing.T) {
+	dir := folder(t, 30)
+	for want, change := range map[string]func(*Config){
+		"not from both":                           func(c *Config) { c.PseudoLabels = "x.npy" },
+		"give --clip MODEL":                       func(c *Config) { c.Clip, c.PseudoOptions = "", "" },
+		`no option "temperature"`:                 func(c *Config) { c.PseudoOptions = "temperature=1" },
+		"grid=two: want g for g×g tiles":          func(c *Config) { c.PseudoOptions = "grid=two" },
+		"want NAME=VALUE":                         func(c *Config) { c.PseudoOptions = "grid" },
+		"the temperature τ = 0":                   func(c *Config) { c.PseudoOptions = "tau=0" },
+		"the option grid belongs to damp":         func(c *Config) { c.Method = "vlpl" },
+		"an has not":                              func(c *Config) { c.Method = "an" },
+		`clip_precision "int8" is none of`:        func(c *Config) { c.ClipPrecision = "int8" },
+		"no such file or directory":               func(c *Config) { c.Clip = filepath.Join(dir, "missing.pt") },
+		"has the shape [2 3]; 12 classes want":    func(c *Config) { c.PseudoOptions = "relation=" + matrix(t, 2, 3) },
+		"has the shape [12 7]; 12 classes and th": func(c *Config) { c.PseudoOptions = "text_features=" + matrix(t, 12, 7) },
+	} {
+		c := labelled12(dir, "gpr")
+		change(&c)
+		_, err := Run(context.Background(), c, Events{})
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func matrix(t *testing.T, rows, columns int) string {
+	a, err := npy.New([]int64{int64(rows), int64(columns)}, make([]float32, rows*columns))
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "m.npy")
+	require.NoError(t, npy.Write(path, a))
+	return path
+}
