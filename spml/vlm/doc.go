@@ -16,7 +16,8 @@
 //
 // # Differences from the released programs
 //
-// Labels are made once, of photos as they are; the programs make them anew in every step, of photos that are mirrored at random. A photo without an
+// Run makes labels once, of photos as they are; the programs make them anew in every step, of photos that are mirrored at random. Label does so for training
+// (Photos.Epoch, Photos.Mirror): package train calls it for each batch. A photo without an
 // observed positive takes its most similar class for DAMP's local threshold; of several observed positives the first counts.
 //
 // # Interruption
