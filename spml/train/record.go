@@ -48,3 +48,9 @@ func ReadRecord(dir string) (*Record, error) {
 	}
 	return r, nil
 }
+
+// ClassNames are the classes of a run's saved model (or of a model folder), in the order of its outputs.
+func ClassNames(dir string) ([]string, error) {
+	c, err := readModelConfig(modelDir(dir))
+	return c.LabelNames, err
+}

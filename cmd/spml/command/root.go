@@ -39,6 +39,7 @@ func newRoot() *cobra.Command {
 			Short: "What the exit codes mean",
 			Long:  exitCodesText,
 		})
+	addCompletion(root)
 	return root
 }
 
