@@ -358,9 +358,28 @@ func load(dir string) (m manifest, sd nn.StateDict, err error) {
 	return m, sd, err
 }
 
-// resume puts t where the newest sound checkpoint stands; without one t stays at the start.
-func (t *trainer) resume(env Environment) error {
-	dir := filepath.Join(t.dir.path, checkpoints)
+// resume puts t where the newest sound checkpoint of a run directory stands; without one t stays at the start. Of several processes the first chooses.
+func (t *trainer) resume(run string, env Environment) error {
+	dir := filepath.Join(run, checkpoints)
+	var err error
+	if t.procs.Rank() == 0 {
+		err = t.resumeNewest(dir, env)
+	}
+	name, err := t.procs.first(err, t.saver.newest)
+	if err != nil || t.procs.Rank() == 0 || name == "" {
+		return err
+	}
+	m, sd, err := load(filepath.Join(dir, name))
+	if err == nil {
+		err = t.restore(m, sd)
+	}
+	if err != nil {
+		return fmt.Errorf("%s, which process 0 has read: %w; all processes must see the same run directory", name, err)
+	}
+	return nil
+}
+
+func (t *trainer) resumeNewest(dir string, env Environment) error {
 	names, err := list(dir)
 	if err != nil {
 		return err
@@ -403,7 +422,7 @@ func (t *trainer) warn(damaged []string, found string, old, now Environment) {
 	}
 	var other []string
 	for _, x := range []struct{ what, was, is string }{
-		{"threads", fmt.Sprint(old.Threads), fmt.Sprint(now.Threads)}, {"CPU capability", old.CPU, now.CPU}, {"libtorch", old.Libtorch, now.Libtorch}, {"precision", old.Precision, now.Precision},
+		{"threads", fmt.Sprint(old.Threads), fmt.Sprint(now.Threads)}, {"CPU capability", old.CPU, now.CPU}, {"libtorch", old.Libtorch, now.Libtorch}, {"precision", old.Precision, now.Precision}, {"processes", fmt.Sprint(max(old.Processes, 1)), fmt.Sprint(max(now.Processes, 1))},
 	} {
 		if x.was != x.is {
 			other = append(other, fmt.Sprintf("%s %s, was %s", x.what, x.is, x.was))
@@ -484,12 +503,14 @@ func (t *trainer) restart() error {
 	if err != nil {
 		return err
 	}
+	fresh.procs = t.procs
 	again, err := newTrainer(context.Background(), fresh, t.dir)
 	if err != nil {
 		return err
 	}
 	err = t.l.close()
 	again.saver.where = t.saver.where
+	again.saver.newest = ""
 	*t = *again
 	t.saver.t = t
 	return err

@@ -89,7 +89,7 @@ func (f *fineTune) setTraining(on bool)     { nn.SetTraining(f.model, on) }
 func (f *fineTune) broken() []data.Broken   { return f.loader.Broken() }
 
 func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start int) iter.Seq2[*view, error] {
-	plan := data.Plan{Order: make([]int, len(order)), BatchSize: f.c.BatchSize, Start: start}
+	plan := data.Plan{Order: make([]int, len(order)), BatchSize: f.c.BatchSize, Start: start, Rank: f.procs.Rank(), World: f.procs.Size()}
 	for i, p := range order {
 		plan.Order[i] = f.train[p]
 	}
@@ -119,14 +119,25 @@ func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start 
 func (f *fineTune) forward(v *view, _ *torch.Tensor, b *loss.Batch) (err error) {
 	f.cast(func() { err = f.compute(v, b) })
 	if f.c.Precision == "bf16" { // labels, losses and estimators count in float32
-		for _, t := range []**torch.Tensor{&b.Logits, &b.Strong, &b.Maps, &b.Mean, &b.Std, &b.Alpha, &b.Beta, &b.Soft, &v.weak, &v.strong} {
-			if *t != nil {
-				*t = (*t).ToDType(torch.Float32)
-			}
-		}
+		float32s(v, b)
 	}
 	return err
 }
+
+func float32s(v *view, b *loss.Batch) {
+	for _, t := range fields(v, b) {
+		if *t != nil {
+			*t = (*t).ToDType(torch.Float32)
+		}
+	}
+}
+
+func (f *fineTune) finish(v *view, b *loss.Batch) {
+	f.cast(func() { f.head.forward(v.pooled, b) })
+	float32s(v, b)
+}
+
+func (f *fineTune) whole() []*torch.Tensor { return f.head.parameters() }
 
 // compute is forward in the precision that is set.
 func (f *fineTune) compute(v *view, b *loss.Batch) error {
@@ -138,7 +149,9 @@ func (f *fineTune) compute(v *view, b *loss.Batch) error {
 	case f.entry.Needs&loss.StrongView != 0:
 		return f.twoViews(v, x, v.epoch, b)
 	case f.head != nil:
-		f.head.forward(f.model.Features(x), b)
+		if v.pooled = f.model.Features(x); !v.split {
+			f.head.forward(v.pooled, b)
+		}
 	case f.maps:
 		h := f.model.Head()
 		maps := f.model.FeatureMap(x)

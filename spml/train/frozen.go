@@ -199,17 +199,21 @@ func (f *frozen) broken() []data.Broken   { return f.bad }
 func (f *frozen) batches(_ context.Context, order []int, _ []bool, start int) iter.Seq2[*view, error] {
 	return func(yield func(*view, error) bool) {
 		for at := start * f.c.BatchSize; at < len(order); at += f.c.BatchSize {
-			if !yield(&view{places: order[at:min(at+f.c.BatchSize, len(order))]}, nil) {
+			batch := order[at:min(at+f.c.BatchSize, len(order))]
+			from, to := f.procs.part(len(batch))
+			if !yield(&view{places: batch[from:to]}, nil) {
 				return
 			}
 		}
 	}
 }
 
-func (f *frozen) forward(_ *view, at *torch.Tensor, b *loss.Batch) error {
+func (f *frozen) forward(v *view, at *torch.Tensor, b *loss.Batch) error {
 	x := f.x.IndexSelect(0, at)
 	if f.head != nil {
-		f.head.forward(x, b)
+		if v.pooled = x; !v.split {
+			f.finish(v, b)
+		}
 		return nil
 	}
 	b.Logits = torch.Linear(x, f.weight, f.bias)
@@ -221,6 +225,10 @@ func (f *frozen) forward(_ *view, at *torch.Tensor, b *loss.Batch) error {
 	}
 	return nil
 }
+
+func (f *frozen) finish(v *view, b *loss.Batch) { f.head.forward(v.pooled, b) }
+
+func (f *frozen) whole() []*torch.Tensor { return f.head.parameters() }
 
 func (f *frozen) groups() (body, head []*torch.Tensor) {
 	if f.head != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
 )
 
 // latentSamples is how many draws of the latent are averaged, as the released code of mutual label enhancement does.
@@ -36,6 +37,14 @@ func newLatentHead(classes, dim, d int, beta bool, g *torch.Generator) *latentHe
 		h.A, h.AB = draw(in, 2*classes, dim), torch.Zeros(torch.S(2*classes), torch.Float32).SetRequiresGrad(true)
 	}
 	return h
+}
+
+// parameters are those of the head; none of a nil head.
+func (h *latentHead) parameters() []*torch.Tensor {
+	if h == nil {
+		return nil
+	}
+	return nn.Parameters(h)
 }
 
 // forward fills logits, latents and enhanced labels of a batch of features [B, D].

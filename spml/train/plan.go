@@ -79,7 +79,7 @@ func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
 		if err != nil {
 			return err
 		}
-		if _, err := t.step(v); err != nil {
+		if _, _, err := t.step(ctx, v, nil); err != nil {
 			return err
 		}
 		if steps++; steps == 1 {

@@ -44,7 +44,11 @@ func Run(ctx context.Context, c Config, ev Events) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFresh(c.Run); err != nil {
+	procs := processesOf(ctx)
+	if procs.Rank() == 0 {
+		err = checkFresh(c.Run)
+	}
+	if _, err := procs.first(err, ""); err != nil {
 		return nil, err
 	}
 	return guarded(ctx, c, ev, false)
@@ -115,7 +119,12 @@ func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, er
 		return nil, err
 	}
 	var res *Result
-	err := guard(func() error {
+	procs := processesOf(ctx)
+	if procs.Rank() > 0 {
+		ev = Events{}
+	}
+	err := guard(func() (err error) {
+		defer func() { err = procs.settle(err) }()
 		c, err := twoStages(ctx, c, ev)
 		if err == nil {
 			res, err = run(ctx, c, ev, resume)
@@ -155,6 +164,7 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 	if shared {
 		s.cacheBytes = 0 // the common cache holds the images
 	}
+	s.procs = processesOf(ctx)
 	if err := s.checkLabels(); err != nil {
 		return nil, err
 	}
@@ -164,7 +174,14 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 	if err != nil {
 		return nil, err
 	}
+	if err := s.procs.same(c, env); err != nil {
+		return nil, err
+	}
+	env.Processes = s.procs.Size()
 	dir := &runDir{path: c.Run}
+	if s.procs.Rank() > 0 {
+		dir.path = ""
+	}
 	t, err := newTrainer(ctx, s, dir)
 	if err != nil {
 		return nil, err
@@ -176,7 +193,7 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 		defer h(t)
 	}
 	if resume {
-		err = t.resume(env)
+		err = t.resume(c.Run, env)
 	} else {
 		err = dir.start(c, env)
 	}
@@ -212,7 +229,11 @@ func (s *session) firstLine() string {
 			threads = 1
 		}
 	}
-	return fmt.Sprintf("%s: %s, %s, %d thread(s), CPU %s", s.c.Method, s.c.Precision, layout, threads, torch.CPUCapability())
+	several := ""
+	if s.procs != nil {
+		several = fmt.Sprintf(", %d processes, each with its part of every batch", s.procs.Size())
+	}
+	return fmt.Sprintf("%s: %s, %s, %d thread(s), CPU %s%s", s.c.Method, s.c.Precision, layout, threads, torch.CPUCapability(), several)
 }
 
 func summary(s *Scores, rec EpochRecord) map[string]any {

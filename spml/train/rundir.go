@@ -47,6 +47,7 @@ type Environment struct {
 	Pseudo        string    `json:"pseudo_labels_sha256,omitempty"`
 	Clip          string    `json:"clip_sha256,omitempty"` // of a single file
 	Precision     string    `json:"precision"`
+	Processes     int       `json:"processes"`
 	Seed          uint32    `json:"seed"`
 	Rows          [3]int    `json:"rows_train_val_test"`
 }

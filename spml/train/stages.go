@@ -50,9 +50,18 @@ func twoStages(ctx context.Context, c Config, ev Events) (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	if !exists(filepath.Join(first.Run, "result.json")) {
+	procs := processesOf(ctx)
+	done, err := procs.Agree(exists(filepath.Join(first.Run, resultFile)))
+	if err != nil {
+		return c, err
+	}
+	if !done {
+		begun, err := procs.Agree(HasRun(first.Run))
+		if err != nil {
+			return c, err
+		}
 		ev.note(fmt.Sprintf("stage 1 of 2: %s, in %s", first.Method, first.Run))
-		if _, err := run(ctx, first, ev, HasRun(first.Run)); err != nil {
+		if _, err := run(ctx, first, ev, begun); err != nil {
 			return c, fmt.Errorf("stage 1: %w", err)
 		}
 	}

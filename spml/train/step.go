@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -11,29 +12,50 @@ import (
 	"github.com/gospml/gospml/torch/optim"
 )
 
-// step is one step of the optimiser on a batch. Where memory runs out, the batch is cut into halves until it fits; the step stays the
-// same.
-func (t *trainer) step(v *view) (float64, error) {
-	for {
-		if t.c.Head != HeadLinear { // dropout draws from libtorch's generator: by step, so that a resumed run draws the same
-			torch.ManualSeed(int64(random.Mix(uint64(t.c.Seed), uint64(t.p.Step)) >> 1))
-		}
-		var x float64
-		var bad error
-		err := torch.Try(func() { torch.Scope(func(*torch.Arena) { x, bad = t.attempt(v) }) })
-		if err == nil {
-			return x, bad
-		}
-		n := len(v.places)
-		if t.p.Micro > 0 {
-			n = min(n, t.p.Micro)
-		}
-		if !errors.Is(err, torch.ErrOutOfMemory) || n < 2 || t.latent || t.c.Mode == Frozen || t.entry.Needs&loss.StrongView != 0 {
-			return 0, err
-		}
-		t.p.Micro = (n + 1) / 2
-		t.ev.note(fmt.Sprintf("out of memory at step %d: from here on %d images at a time, with the gradients of a batch added up%s", t.p.Step+1, t.p.Micro, t.batchNormNote()))
+// step is one step of the optimiser on a batch, and the number of its images in all processes. Where memory runs out, the batch is cut into halves until it fits;
+// the step stays the same.
+func (t *trainer) step(ctx context.Context, v *view, flip []bool) (x float64, images int, err error) {
+	if t.procs != nil {
+		return t.sharedStep(ctx, v, flip)
 	}
+	err = t.fitting(v, func() (err error) { x, err = t.attempt(v); return err })
+	return x, len(v.places), err
+}
+
+// fitting runs f, which computes with the images of v, in a scope, again with fewer images at a time where memory runs out.
+func (t *trainer) fitting(v *view, f func() error) error {
+	for {
+		t.seedDropout()
+		var bad error
+		err := torch.Try(func() { torch.Scope(func(*torch.Arena) { bad = f() }) })
+		if err == nil {
+			return bad
+		}
+		if !t.halve(v, err) {
+			return err
+		}
+	}
+}
+
+// seedDropout makes dropout's draws, which come from libtorch's generator, those of the step and the process: a resumed run draws the same.
+func (t *trainer) seedDropout() {
+	if t.c.Head != HeadLinear {
+		torch.ManualSeed(int64(random.Mix(uint64(t.c.Seed), uint64(t.p.Step)+uint64(t.procs.Rank())<<40) >> 1))
+	}
+}
+
+// halve takes half of the images at a time from here on, where an error of a pass over v is that memory ran out and that helps.
+func (t *trainer) halve(v *view, err error) bool {
+	n := len(v.places)
+	if t.p.Micro > 0 {
+		n = min(n, t.p.Micro)
+	}
+	if !errors.Is(err, torch.ErrOutOfMemory) || n < 2 || t.latent || t.c.Mode == Frozen || t.entry.Needs&loss.StrongView != 0 || t.synced {
+		return false
+	}
+	t.p.Micro = (n + 1) / 2
+	t.ev.note(fmt.Sprintf("out of memory at step %d: from here on %d images at a time, with the gradients of a batch added up%s", t.p.Step+1, t.p.Micro, t.batchNormNote()))
+	return true
 }
 
 func (t *trainer) batchNormNote() string {
@@ -67,6 +89,11 @@ func (t *trainer) attempt(v *view) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return x, t.update(done)
+}
+
+// update takes the optimiser's step on the gradients that are there, and lets the estimator and the average follow.
+func (t *trainer) update(done []part) error {
 	if fault := faults.beforeStep; fault != nil {
 		fault(t)
 	}
@@ -76,13 +103,13 @@ func (t *trainer) attempt(v *view) (float64, error) {
 	t.opt.Step()
 	for _, p := range done {
 		if err := t.est.after(p.b, p.v.places); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if t.ema != nil {
 		t.ema.update()
 	}
-	return x, nil
+	return nil
 }
 
 // faults lets tests break a step.

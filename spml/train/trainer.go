@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gospml/gospml/data"
@@ -33,6 +34,8 @@ type session struct {
 	torch  *torch.Generator    // initial values of a backbone without weights, and a latent head's draws
 
 	cacheBytes int64 // for decoded images
+
+	procs *Processes // that share the run; nil for a single one
 
 	latent, betas, maps bool // what the loss reads beside logits
 }
@@ -82,6 +85,9 @@ type learner interface {
 	setTraining(on bool)
 	// scores predicts rows in evaluation mode.
 	scores(ctx context.Context, phase string, n int, rows []int) (*Scores, error)
+	// finish makes of v.pooled what forward, on a view with split set, left to the whole batch. Its parameters are those that whole lists.
+	finish(v *view, b *loss.Batch)
+	whole() []*torch.Tensor
 	// save writes the model as it is now.
 	save(dir string) error
 	broken() []data.Broken
@@ -95,13 +101,15 @@ type view struct {
 	from   int         // the part's first image in images
 	flip   []bool      // of images; nil = none is mirrored
 	epoch  int
+	split  bool          // the batch is shared among processes: what cannot be computed in parts is left to finish
+	pooled *torch.Tensor // features [B, D] for finish
 
 	weak, strong *torch.Tensor // label-wise embeddings of both views [B, C, D], which forward leaves for the estimator
 }
 
 // part is the view of the images from … to-1.
 func (v *view) part(from, to int) *view {
-	return &view{places: v.places[from:to], images: v.images, from: v.from + from, flip: v.flip, epoch: v.epoch}
+	return &view{places: v.places[from:to], images: v.images, from: v.from + from, flip: v.flip, epoch: v.epoch, split: v.split}
 }
 
 // crops are what the network sees of each image: all of it, mirrored or not.
@@ -151,6 +159,9 @@ type trainer struct {
 	p      position
 	total  int  // steps of the run
 	traced bool // without a run directory too
+
+	shared []*torch.Tensor // parameters whose gradients are summed over processes
+	synced bool            // batch normalisation's statistics are those of all processes
 }
 
 func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) {
@@ -163,6 +174,9 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	}
 	if err != nil {
 		return nil, err
+	}
+	if f, ok := t.l.(*fineTune); ok {
+		t.synced = f.syncBatchNorm()
 	}
 	usable := t.l.usable()
 	t.labels = gatherLabels(s.ds, usable)
@@ -177,6 +191,11 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	}
 	groups = append(groups, group{head, s.c.HeadLR})
 	t.params = append(append(t.params, body...), head...)
+	for _, p := range t.params {
+		if !slices.Contains(t.l.whole(), p) {
+			t.shared = append(t.shared, p)
+		}
+	}
 	groups = append(groups, t.est.groups()...)
 	for _, g := range groups {
 		t.rates = append(t.rates, g.lr)
@@ -203,10 +222,14 @@ func (t *trainer) close() error {
 func (t *trainer) fit(ctx context.Context) (*Result, error) {
 	for t.p.Done == "" {
 		if err := t.epoch(ctx); err != nil {
-			return nil, t.stopped(ctx, err)
+			return nil, t.stopped(ctx, t.procs.settle(err))
 		}
 	}
-	res := &Result{Best: t.p.Best, Epochs: t.p.Epochs, Broken: t.l.broken(), Stopped: t.p.Done}
+	broken, err := t.procs.broken(t.l.broken())
+	if err != nil {
+		return nil, err
+	}
+	res := &Result{Best: t.p.Best, Epochs: t.p.Epochs, Broken: broken, Stopped: t.p.Done}
 	if t.dir.path != "" && len(res.Broken) > 0 {
 		var names []map[string]string
 		for _, b := range res.Broken {
@@ -226,6 +249,9 @@ func (t *trainer) epoch(ctx context.Context) error {
 	clock := func() { t.p.Seconds = before + time.Since(start).Seconds() }
 	if !t.p.Trained {
 		if err := t.batches(ctx, clock); err != nil {
+			return err
+		}
+		if err := t.procs.copyBuffers(t.l.state(), t.params); err != nil {
 			return err
 		}
 		t.p.Trained = true
@@ -312,7 +338,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 		if err != nil {
 			return err
 		}
-		if err := ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil && t.procs == nil { // processes stop together, after a step
 			return err
 		}
 		if t.c.MaxSteps > 0 && t.p.Step >= t.c.MaxSteps {
@@ -320,18 +346,21 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 		}
 		t.setRates()
 		v.epoch = n
-		x, err := t.step(v)
+		x, images, err := t.step(ctx, v, flip)
 		if err != nil {
 			return err
 		}
-		t.p.LossSum += x * float64(len(v.places))
-		t.p.Images += len(v.places)
-		t.p.Step++
 		t.p.Batch++
 		if v.images != nil {
 			t.p.Batch = v.images.Index + 1
 		}
-		seen += len(v.places)
+		if images == 0 { // none of a shared batch could be read
+			continue
+		}
+		t.p.LossSum += x * float64(images)
+		t.p.Images += images
+		t.p.Step++
+		seen += images
 		if err := t.traceStep(); err != nil {
 			return err
 		}
@@ -407,8 +436,21 @@ func positives(observed []int8) []int8 {
 	return m
 }
 
+// scores predicts rows, each process its part.
+func (t *trainer) scores(ctx context.Context, phase string, n int, rows []int) (*Scores, error) {
+	if t.procs == nil {
+		return t.l.scores(ctx, phase, n, rows)
+	}
+	from, to := t.procs.part(len(rows))
+	s, err := &Scores{}, error(nil)
+	if from < to {
+		s, err = t.l.scores(ctx, phase, n, rows[from:to])
+	}
+	return t.procs.scores(err, s)
+}
+
 func (t *trainer) mAP(ctx context.Context, phase string, n int, rows []int, against []int8) (*Scores, float64, error) {
-	sc, err := t.l.scores(ctx, phase, n, rows)
+	sc, err := t.scores(ctx, phase, n, rows)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -423,7 +465,7 @@ func (t *trainer) mAP(ctx context.Context, phase string, n int, rows []int, agai
 // trainScores are σ(z) of the usable training rows by place; the rows of images that could not be read are 1, which no estimator picks.
 func (t *trainer) trainScores(ctx context.Context, n int) (*torch.Tensor, error) {
 	usable := t.l.usable()
-	sc, err := t.l.scores(ctx, "label", n, usable)
+	sc, err := t.scores(ctx, "label", n, usable)
 	if err != nil {
 		return nil, err
 	}

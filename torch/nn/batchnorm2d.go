@@ -21,6 +21,8 @@ type BatchNorm2d struct {
 	Eps, Momentum float64
 	Training      bool // set by SetTraining
 	Frozen        bool // set by FreezeBatchNorm: running statistics are used and kept in training mode too
+
+	sum func(*torch.Tensor) *torch.Tensor // set by SyncBatchNorm
 }
 
 // NewBatchNorm2d starts with gain 1, bias 0, mean 0, variance 1. Options: Eps, Momentum, Affine, DType, Device, Generator, NoInit.
@@ -42,6 +44,9 @@ func NewBatchNorm2d(numFeatures int, opts ...Option) *BatchNorm2d {
 // running statistics.
 func (b *BatchNorm2d) Forward(x *torch.Tensor) *torch.Tensor {
 	train := b.Training && !b.Frozen
+	if train && b.sum != nil {
+		return b.synced(x)
+	}
 	if train {
 		b.check(x)
 		b.NumBatchesTracked.AddScalar_(1)

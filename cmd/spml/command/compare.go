@@ -14,6 +14,7 @@ import (
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/recipe"
 	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/torch/dist"
 )
 
 // referenceSeeds are the papers' and those of the reference runs.
@@ -41,6 +42,9 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 	seeds, err := parseSeeds(c.seeds)
 	if err != nil {
 		return usageError{err}
+	}
+	if env, err := dist.FromEnv(); err == nil && env.WorldSize > 1 && env.Launcher != "slurm" {
+		return usageError{fmt.Errorf("%s runs in one process, %s started %d; start it without a launcher: it runs several trainings at once by itself (--jobs)", cmd.Name(), env.Launcher, env.WorldSize)}
 	}
 	if c.dir == "" {
 		return usageError{fmt.Errorf("--run FOLDER is missing: the runs of a comparison are kept there")}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,11 @@ The epoch with the highest validation mAP is kept; the test part is only reporte
 
 Settings come from flags, then environment variables (SPML_LR for --lr), then --config, then --recipe, then defaults;
 ` + "`spml config show --origin`" + ` says where each one comes from. SIGTERM and SIGUSR1 save a checkpoint and end with exit code 75;
---resume goes on from there, to the same bits.`,
+--resume goes on from there, to the same bits.
+
+Several processes share each batch where a launcher starts them, and give the weights of a single one; the run directory must be visible to all:
+  torchrun --no-python --nproc-per-node 2 --max-restarts 3 -- spml train --resume --data photos --weights w.safetensors --method em --run runs/em
+  srun --ntasks 4 spml train --resume …`,
 		Args: exactly(0, "only flags"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := newReporter(cmd.ErrOrStderr(), progress)
@@ -47,18 +52,26 @@ Settings come from flags, then environment variables (SPML_LR for --lr), then --
 			if dryRun {
 				return plan(cmd, c, r, asJ)
 			}
-			var res *train.Result
-			switch {
-			case resume && c.Run == "":
+			if resume && c.Run == "" {
 				return usageError{fmt.Errorf("--resume wants --run, the directory of the run to go on with")}
-			case resume && train.HasRun(c.Run):
-				res, err = train.Resume(cmd.Context(), c.Run, func(old *train.Config) { s.change(old, l) }, r.events())
-			default:
-				res, err = train.Run(cmd.Context(), c, r.events())
 			}
-			r.clear()
+			ctx, procs, err := train.Join(cmd.Context(), 0)
 			if err != nil {
 				return err
+			}
+			var res *train.Result
+			resume, err := procs.Agree(resume && train.HasRun(c.Run))
+			if err == nil && resume {
+				res, err = train.Resume(ctx, c.Run, func(old *train.Config) { s.change(old, l) }, r.events())
+			} else if err == nil {
+				res, err = train.Run(ctx, c, r.events())
+			}
+			r.clear()
+			if err := errors.Join(err, procs.Close(err)); err != nil {
+				return err
+			}
+			if procs.Rank() > 0 {
+				return nil
 			}
 			return printResult(cmd, c, res, asJ)
 		},
