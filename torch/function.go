@@ -225,10 +225,23 @@ type checkpoint struct {
 
 func (k *checkpoint) Forward(c *FunctionContext, inputs []*Tensor) []*Tensor {
 	c.Save(append([]*Tensor{RNGState()}, inputs[1:]...)...)
-	return k.f(inputs[1:])
+	var out []*Tensor
+	Scope(func(s *Arena) { // what lies between is freed here, not at the end of the caller's scope
+		out = k.f(inputs[1:])
+		s.Keep(out...)
+	})
+	return out
 }
 
-func (k *checkpoint) Backward(c *FunctionContext, grads []*Tensor) []*Tensor {
+func (k *checkpoint) Backward(c *FunctionContext, grads []*Tensor) (result []*Tensor) {
+	Scope(func(s *Arena) {
+		result = k.backward(c, grads)
+		s.Keep(result...)
+	})
+	return result
+}
+
+func (k *checkpoint) backward(c *FunctionContext, grads []*Tensor) []*Tensor {
 	before := RNGState()
 	defer before.Free()
 	defer SetRNGState(before)

@@ -1,6 +1,7 @@
 // Command side runs our half of the benchmarks that bench/peers/compare.py alternates with Python.
 //
 //	side serve DATA            reads "case iterations" lines, answers with seconds per call; "case value": a loss's value, or "none"
+//	side lac OPTION…           a training step of LAC for each line: bf16, contiguous, checkpoint, threads=N
 //	side first WEIGHTS PHOTO   classifies one photo with ImageNet's MobileNetV2 and prints the class
 package main
 
@@ -30,12 +31,16 @@ func main() {
 		if err := torch.Do(func() error { return serve(os.Args[2]) }); err != nil {
 			log.Fatal(err)
 		}
+	case len(os.Args) >= 2 && os.Args[1] == "lac":
+		if err := torch.Do(func() error { return lacStep(os.Args[2:]) }); err != nil {
+			log.Fatal(err)
+		}
 	case len(os.Args) == 4 && os.Args[1] == "first":
 		if err := torch.Do(func() error { return first(os.Args[2], os.Args[3]) }); err != nil {
 			log.Fatal(err)
 		}
 	default:
-		log.Fatal("usage: side serve DATA | side first WEIGHTS PHOTO")
+		log.Fatal("usage: side serve DATA | side first WEIGHTS PHOTO | side lac OPTION…")
 	}
 }
 

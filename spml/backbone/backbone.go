@@ -109,3 +109,28 @@ func classify(head nn.Layer, f *torch.Tensor) *torch.Tensor {
 	}
 	return y
 }
+
+// stages are the parts of a ResNet from the input on: the stem, layer1 … layer4.
+func (m *ResNet) stages() [][]nn.Layer {
+	return [][]nn.Layer{{m.Conv1, m.BN1}, {m.Layer1}, {m.Layer2}, {m.Layer3}, {m.Layer4}}
+}
+
+// FreezeAt takes the first n stages of a ResNet out of training: 1 the stem, 2 the stem and layer1, … (Detectron's FREEZE_AT). Their statistics
+// of normalisation are frozen too. Other models have no such stages.
+func FreezeAt(m Model, n int) error {
+	r, ok := m.(*ResNet)
+	if !ok {
+		return fmt.Errorf("backbone: only the stages of a ResNet can be frozen one by one, not those of %T", m)
+	}
+	s := r.stages()
+	if n < 0 || n > len(s) {
+		return fmt.Errorf("backbone: %d stages to freeze; a ResNet has %d", n, len(s))
+	}
+	for _, stage := range s[:n] {
+		for _, l := range stage {
+			nn.RequiresGrad(l, false)
+			nn.FreezeBatchNorm(l, true)
+		}
+	}
+	return nil
+}

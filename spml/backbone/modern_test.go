@@ -199,3 +199,41 @@ func TestSqueezeNetFile(t *testing.T) {
 	require.Contains(t, l.String(), "the file's classifier, a convolution, was left out")
 	require.Equal(t, []int{5, 512}, m.Head().Weight.Shape())
 }
+
+// TestResNetSavesMemory: checkpointed blocks give the same gradients, frozen stages none, and frozen statistics stay.
+func TestResNetSavesMemory(t *testing.T) {
+	torch.ManualSeed(2)
+	m := backbone.NewResNet(backbone.BasicBlocks, [4]int{1, 1, 1, 1}, 3)
+	nn.ConstantBatchNorm(m)
+	require.NoError(t, backbone.FreezeAt(m, 2))
+	mean := m.Layer1[0].(*backbone.BasicBlock).BN1.RunningMean.Clone()
+	x := torch.Randn(torch.S(2, 3, 64, 64))
+	gradients := func(on bool) map[string][]float32 {
+		m.Checkpointing = on
+		out := map[string][]float32{}
+		torch.Scope(func(*torch.Arena) {
+			for _, p := range nn.NamedParameters(m) {
+				p.SetGrad(nil)
+			}
+			m.Forward(x).Square().Sum().Backward()
+			for key, p := range nn.NamedParameters(m) {
+				if g := p.Grad(); g != nil {
+					out[key] = torch.ToSlice[float32](g)
+				}
+			}
+		})
+		return out
+	}
+	plain := gradients(false)
+	require.Equal(t, plain, gradients(true))
+	require.NotContains(t, plain, "conv1.weight")
+	require.NotContains(t, plain, "layer1.0.conv1.weight")
+	require.Contains(t, plain, "layer2.0.conv1.weight")
+	require.NotContains(t, plain, "layer2.0.bn1.weight")
+	require.True(t, m.Layer1[0].(*backbone.BasicBlock).BN1.RunningMean.Equal(mean))
+	fresh := backbone.NewResNet(backbone.BasicBlocks, [4]int{1, 1, 1, 1}, 3)
+	require.NoError(t, backbone.FreezeAt(fresh, 1))
+	require.True(t, fresh.BN1.Frozen)
+	require.ErrorContains(t, backbone.FreezeAt(m, 6), "a ResNet has 5")
+	require.ErrorContains(t, backbone.FreezeAt(backbone.NewSmallCNN(2), 1), "stages of a ResNet")
+}

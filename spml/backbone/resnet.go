@@ -13,6 +13,9 @@ type ResNet struct {
 	MaxPool                        *nn.MaxPool2d
 	Layer1, Layer2, Layer3, Layer4 nn.Sequential // of BasicBlock or Bottleneck
 	FC                             *nn.Linear
+
+	// Checkpointing keeps the outputs of the blocks alone and computes what is inside again during backward. Normalisation must be frozen.
+	Checkpointing bool `torch:"-"`
 }
 
 // BlockKind says what the layers are made of.
@@ -147,7 +150,29 @@ func shortcut(x, y *torch.Tensor, down nn.Sequential) *torch.Tensor {
 
 // FeatureMap is the output of layer4, [B, D, H/32, W/32].
 func (m *ResNet) FeatureMap(x *torch.Tensor) *torch.Tensor {
-	return nn.Through(x, m.Conv1, m.BN1, relu, m.MaxPool, m.Layer1, m.Layer2, m.Layer3, m.Layer4)
+	layers := []nn.Layer{m.Conv1, m.BN1, relu, m.MaxPool}
+	for _, s := range []nn.Sequential{m.Layer1, m.Layer2, m.Layer3, m.Layer4} {
+		for _, block := range s {
+			if m.Checkpointing && torch.GradEnabled() {
+				block = checkpointed{block}
+			}
+			layers = append(layers, block)
+		}
+	}
+	return nn.Through(x, layers...)
+}
+
+// checkpointed is a layer that is computed again during backward; one without gradients is not.
+type checkpointed struct{ nn.Layer }
+
+// Forward keeps what the layer does.
+func (c checkpointed) Forward(x *torch.Tensor) *torch.Tensor {
+	for _, p := range nn.Parameters(c.Layer) {
+		if p.RequiresGrad() {
+			return torch.Checkpoint(func(in []*torch.Tensor) []*torch.Tensor { return []*torch.Tensor{c.Layer.Forward(in[0])} }, x)[0]
+		}
+	}
+	return c.Layer.Forward(x)
 }
 
 // Features is the mean of FeatureMap over positions, [B, D].

@@ -123,6 +123,8 @@ type Table struct {
 type job struct {
 	variant, seed int
 	config        train.Config
+	first         *job // the first of two stages, which rows may share; it may be a row itself
+	mu            sync.Mutex
 	result        *train.Result
 }
 
@@ -191,7 +193,37 @@ func (o *Options) jobs() ([]*job, error) {
 			jobs = append(jobs, &job{variant: i, seed: j, config: c})
 		}
 	}
-	return jobs, nil
+	return jobs, o.shareStages(jobs)
+}
+
+// shareStages gives runs of two stages whose first stage has the same settings one run for it: a row of the table where there is one.
+func (o *Options) shareStages(jobs []*job) error {
+	byWhat := map[string]*job{}
+	what := func(c train.Config) string {
+		m := c.AsSettings()
+		delete(m, "run")
+		return fmt.Sprint(m)
+	}
+	for _, j := range jobs {
+		if j.config.Stages < 2 {
+			byWhat[what(j.config)] = j
+		}
+	}
+	for _, j := range jobs {
+		if j.config.Stages < 2 || j.config.Init != "" || j.config.StageOne != "" {
+			continue
+		}
+		c, err := j.config.FirstStage()
+		if err != nil {
+			return err
+		}
+		if j.first = byWhat[what(c)]; j.first == nil {
+			j.first = &job{variant: j.variant, seed: j.seed, config: c}
+			byWhat[what(c)] = j.first
+		}
+		j.config.StageOne = j.first.config.Run
+	}
+	return nil
 }
 
 func (o *Options) note(format string, a ...any) {
@@ -273,6 +305,13 @@ feed:
 
 // run does a job, or takes its result where it is done.
 func (j *job) run(ctx context.Context) (err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.first != nil {
+		if err := j.first.run(ctx); err != nil {
+			return fmt.Errorf("stage 1: %w", err)
+		}
+	}
 	if r, ok := train.Finished(j.config); ok {
 		j.result = r
 		return nil
@@ -301,6 +340,10 @@ func (o *Options) table(jobs []*job) (*Table, error) {
 	}
 	defer ds.Close()
 	t := &Table{Data: ds.Name, Test: len(ds.Rows(data.Test)), Classes: ds.C(), Mode: first.Mode}
+	truth, err := o.truth(jobs)
+	if err != nil {
+		return nil, err
+	}
 	scores := make([][]*train.Scores, len(o.Variants))
 	for i, v := range o.Variants {
 		r := Row{Name: v.Name, Seeds: o.Seeds, Settings: v.Set}
@@ -310,8 +353,10 @@ func (o *Options) table(jobs []*job) (*Table, error) {
 			}
 			b, last := j.result.Best, j.result.Epochs[len(j.result.Epochs)-1]
 			r.Best, r.Last, r.Epochs = append(r.Best, b.TestMAP), append(r.Last, last.TestMAP), append(r.Epochs, b.Epoch)
-			for _, e := range j.result.Epochs {
-				r.Seconds += e.Seconds / float64(len(o.Seeds))
+			for k := j; k != nil; k = k.first { // a shared first stage counts in each row
+				for _, e := range k.result.Epochs {
+					r.Seconds += e.Seconds / float64(len(o.Seeds))
+				}
 			}
 			s, err := train.TestScores(j.config.Run)
 			if err != nil {
@@ -322,7 +367,7 @@ func (o *Options) table(jobs []*job) (*Table, error) {
 		r.BestMean, r.BestSD = meanSD(r.Best)
 		r.LastMean, r.LastSD = meanSD(r.Last)
 		if i > 0 {
-			c, err := o.paired(ds, scores[0], scores[i])
+			c, err := o.paired(truth, ds.C(), scores[0], scores[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", v.Name, err)
 			}
@@ -340,16 +385,34 @@ func meanSD(x []float64) (mean, sd float64) {
 	return stat.MeanStdDev(x, nil)
 }
 
+// truth gives the labels [N, C] of each seed's test images: drawn data have other pictures for each seed.
+func (o *Options) truth(jobs []*job) ([][]int8, error) {
+	out := make([][]int8, len(o.Seeds))
+	for _, j := range jobs[:len(o.Seeds)] { // those of the first row
+		ds, err := train.Open(j.config)
+		if err != nil {
+			return nil, err
+		}
+		s, err := train.TestScores(j.config.Run)
+		if err == nil {
+			out[j.seed] = ds.Gather(ds.Labels, s.Rows)
+		}
+		if err := errors.Join(err, ds.Close()); err != nil {
+			return nil, fmt.Errorf("the scores of %s: %w", j.config.Run, err)
+		}
+	}
+	return out, nil
+}
+
 // paired compares two rows on common resamples of the test images. The seeds' scores stand side by side as columns, whose mean average
 // precision is the mean over seeds of the mAP.
-func (o *Options) paired(ds *data.Dataset, a, b []*train.Scores) (*metric.Comparison, error) {
-	rows, c := a[0].Rows, ds.C()
+func (o *Options) paired(truth [][]int8, c int, a, b []*train.Scores) (*metric.Comparison, error) {
+	rows := a[0].Rows
 	width := c * len(a)
 	labels := make([]int8, 0, len(rows)*width)
-	truth := ds.Gather(ds.Labels, rows)
 	for i := range rows {
-		for range a {
-			labels = append(labels, truth[i*c:(i+1)*c]...)
+		for _, y := range truth {
+			labels = append(labels, y[i*c:(i+1)*c]...)
 		}
 	}
 	wide := func(s []*train.Scores) ([]float32, error) {

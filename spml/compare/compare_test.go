@@ -124,3 +124,32 @@ func TestMethodsErrors(t *testing.T) {
 	require.Contains(t, AllMethods(false), "em-apl")
 	require.NotContains(t, AllMethods(false), "bce")
 }
+
+// TestTwoStagesShareTheFirst compares LAC's rows on drawn pictures: the first stage is the plc row's run, nothing that is done is done again, and the
+// differences are those of the means although each seed draws other pictures.
+func TestTwoStagesShareTheFirst(t *testing.T) {
+	v, err := Methods([]string{"an", "plc", "lac:stages=1", "lac:queue_size=-1", "lac", "lac:lr=0.002"})
+	require.NoError(t, err)
+	dir := t.TempDir()
+	o := Options{
+		Settings: map[string]any{
+			"data": "shapes", "backbone": "small_cnn", "image_size": 16, "head": "decoder", "decoder_dim": 8, "epochs": 1, "batch_size": 250, "lr": 1e-3, "threads": 1,
+		}, Variants: v, Seeds: []uint32{7, 8}, Dir: dir, Replicates: 50,
+	}
+	table, err := Run(context.Background(), o)
+	require.NoError(t, err)
+	for _, r := range table.Rows[1:] {
+		require.InDelta(t, r.BestMean-table.Rows[0].BestMean, r.Difference.Difference.Value, 1e-9, r.Name)
+	}
+	require.NoDirExists(t, filepath.Join(dir, "lac", "seed-7", "stage1"))
+	require.DirExists(t, filepath.Join(dir, "lac:lr=0.002", "seed-7", "stage1"), "another learning rate has a first stage of its own")
+	marker := filepath.Join(dir, "lac", "seed-7", "run.yaml")
+	before, err := os.Stat(marker)
+	require.NoError(t, err)
+	again, err := Run(context.Background(), o)
+	require.NoError(t, err)
+	after, err := os.Stat(marker)
+	require.NoError(t, err)
+	require.Equal(t, before.ModTime(), after.ModTime())
+	require.Equal(t, table.Rows[4].Best, again.Rows[4].Best)
+}

@@ -76,6 +76,8 @@ type Decoder struct {
 	Proj       nn.Sequential // Linear, ReLU, Linear; empty without a projection head
 
 	Config Config `torch:"-"`
+	// Checkpointing forgets what lies inside the layers and computes it again during backward: less memory for a second forward pass of the decoder.
+	Checkpointing bool `torch:"-"`
 
 	positions sync.Map // [2]int{h, w} -> []float64
 }
@@ -146,18 +148,24 @@ func (d *Decoder) Forward(x *torch.Tensor, w Want) Output {
 	tokens := func(t *torch.Tensor) *torch.Tensor { return t.Flatten(-2, -1).Transpose(-2, -1) }
 	memory, position := tokens(x), tokens(d.position(x)) // [B, HW, d], [HW, d]
 	for _, l := range d.Encoder.Encoder.Layers {
-		memory = l.Forward(memory, position)
+		memory = d.layer(func(in []*torch.Tensor) []*torch.Tensor { return []*torch.Tensor{l.Forward(in[0], in[1])} }, memory, position)[0]
 	}
 	keys := memory.Add(position)
 	query := d.QueryEmbed.Weight
 	target := torch.Zeros(torch.S(x.Size(0), d.Config.Classes, d.Config.Dim), x.DType(), x.Device())
 	var out Output
 	for i, l := range d.Encoder.Decoder.Layers {
-		if w.Attention && i == len(d.Encoder.Decoder.Layers)-1 {
-			target, out.Attention = l.forward(target, query, keys, memory, true)
-			continue
+		maps := w.Attention && i == len(d.Encoder.Decoder.Layers)-1
+		y := d.layer(func(in []*torch.Tensor) []*torch.Tensor {
+			t, a := l.forward(in[0], in[1], in[2], in[3], maps)
+			if maps {
+				return []*torch.Tensor{t, a}
+			}
+			return []*torch.Tensor{t}
+		}, target, query, keys, memory)
+		if target = y[0]; maps {
+			out.Attention = y[1]
 		}
-		target, _ = l.forward(target, query, keys, memory, false)
 	}
 	out.Labelwise = d.Encoder.Decoder.Norm.Forward(target)
 	out.Logits = d.FC.Forward(out.Labelwise)
@@ -165,6 +173,18 @@ func (d *Decoder) Forward(x *torch.Tensor, w Want) Output {
 		z := d.Proj.Forward(out.Labelwise)
 		out.Z = z.Div(z.Square().SumDim([]int{-1}, true).Sqrt().ClampMin(1e-12))
 	}
+	return out
+}
+
+// layer runs a layer and lets go of what autograd does not keep of it.
+func (d *Decoder) layer(f func(in []*torch.Tensor) []*torch.Tensor, in ...*torch.Tensor) (out []*torch.Tensor) {
+	if d.Checkpointing {
+		return torch.Checkpoint(f, in...)
+	}
+	torch.Scope(func(s *torch.Arena) {
+		out = f(in)
+		s.Keep(out...)
+	})
 	return out
 }
 
@@ -209,7 +229,7 @@ func newFeedForward(c Config) feedForward {
 }
 
 func (f feedForward) forward(x *torch.Tensor) *torch.Tensor {
-	return f.DropoutF.Forward(f.Linear2.Forward(f.Dropout.Forward(f.Linear1.Forward(x).Relu())))
+	return f.DropoutF.Forward(f.Linear2.Forward(f.Dropout.Forward(f.Linear1.Forward(x).Relu_())))
 }
 
 func newEncoderLayer(c Config) *EncoderLayer {

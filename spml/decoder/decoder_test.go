@@ -118,3 +118,27 @@ func TestMLDecoder(t *testing.T) {
 		require.Contains(t, nn.StateDictOf(d), "query_embed.weight")
 	})
 }
+
+// Checkpointing changes no bit of values and gradients, dropout included.
+func TestCheckpointing(t *testing.T) {
+	torchtest.NoLeaks(t)
+	d := small(t, Config{Dropout: 0.3})
+	x := torch.Randn(torch.S(2, 8, 3, 3), torch.RequiresGrad)
+	run := func(on bool) (out map[string][]float32) {
+		d.Checkpointing = on
+		torch.Scope(func(*torch.Arena) {
+			for _, p := range append(nn.Parameters(d), x) {
+				p.SetGrad(nil)
+			}
+			torch.ManualSeed(9)
+			y := d.Forward(x, Want{Embeddings: true})
+			y.Logits.Square().Sum().Add(y.Z.Select(1, 1).Sum()).Backward()
+			out = map[string][]float32{"logits": torch.ToSlice[float32](y.Logits.Detach()), "input": torch.ToSlice[float32](x.Grad())}
+			for key, p := range nn.NamedParameters(d) {
+				out[key] = torch.ToSlice[float32](p.Grad())
+			}
+		})
+		return out
+	}
+	require.Equal(t, run(false), run(true))
+}

@@ -21,6 +21,8 @@ const (
 	BatchNormAuto   = "auto"   // frozen where the weights have it folded in, else live
 	BatchNormLive   = "live"   // batch statistics, as PyTorch's train()
 	BatchNormFrozen = "frozen" // running statistics; gain and bias are trained
+	// BatchNormConstant keeps gain and bias too (torchvision's FrozenBatchNorm2d) and folds them into the convolutions.
+	BatchNormConstant = "constant"
 )
 
 // OwnFeatures as Config.Features are the features that the data set itself holds.
@@ -61,11 +63,17 @@ type Config struct {
 	QueueSize  int    `yaml:"queue_size,omitempty"`  // of lac: pairs of embeddings that are remembered; 512 by default, -1 = none
 	// Stages 2 trains lac in two stages: plc first, whose best weights the second stage starts from. 2 is lac's default, 1 trains it end to end.
 	Stages int `yaml:"stages,omitempty"`
+	// StageOne is the run directory of the first of two stages, which several runs may share; by default stage1 inside the run's own. What is done there
+	// is not done again.
+	StageOne string `yaml:"stage_one,omitempty"`
 	// Init is a run directory (or its model folder) whose weights the run starts from, as far as names and shapes fit.
 	Init      string `yaml:"init,omitempty"`
 	BatchNorm string `yaml:"batch_norm"`
-	ImageSize int    `yaml:"image_size"`
-	Flip      *bool  `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
+	FreezeAt  int    `yaml:"freeze_at,omitempty"` // first stages of a ResNet that are not trained: 1 the stem, 2 the stem and layer1
+	// GradCheckpointing trades time for memory: head computes a decoder's layers again during backward.
+	GradCheckpointing string `yaml:"grad_checkpointing,omitempty"`
+	ImageSize         int    `yaml:"image_size"`
+	Flip              *bool  `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
 
 	Epochs    int     `yaml:"epochs"`
 	BatchSize int     `yaml:"batch_size"`
@@ -154,8 +162,8 @@ func (c Config) Resolve() (Config, error) {
 		return fail("mode %q is none of %s, %s", c.Mode, FineTune, Frozen)
 	}
 	def(&c.BatchNorm, BatchNormAuto)
-	if !slices.Contains([]string{BatchNormAuto, BatchNormLive, BatchNormFrozen}, c.BatchNorm) {
-		return fail("batch_norm %q is none of auto, live, frozen", c.BatchNorm)
+	if !slices.Contains([]string{BatchNormAuto, BatchNormLive, BatchNormFrozen, BatchNormConstant}, c.BatchNorm) {
+		return fail("batch_norm %q is none of auto, live, frozen, constant", c.BatchNorm)
 	}
 	frozen := c.Mode == Frozen
 	switch {
@@ -234,7 +242,7 @@ func (e *ConfigError) Error() string { return e.Msg }
 
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {
-	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.Init, &c.Run} {
+	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.Init, &c.StageOne, &c.Run} {
 		if *p == "" || p == &c.Clip && *p == BuiltinClip || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 // differences names the settings in which two configurations differ, "" for none.
 func differences(a, b Config) string {
+	a, b = a.asGiven(), b.asGiven()
 	var out []string
 	va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range va.NumField() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/backbone"
@@ -51,13 +52,18 @@ func newFineTune(s *session) (*fineTune, error) {
 	switch s.c.BatchNorm {
 	case BatchNormFrozen:
 		nn.FreezeBatchNorm(n.model, true)
+	case BatchNormConstant:
+		nn.ConstantBatchNorm(n.model)
 	case BatchNormAuto:
 		if s.c.Weights != "" && foldedBatchNorm(n.model) {
 			nn.FreezeBatchNorm(n.model, true)
 			s.ev.note("batch normalisation stays in evaluation mode: the weights have its statistics folded in (running mean 0, variance 1), which live statistics would destroy")
 		}
 	}
-	channelsLast(n.model)
+	if err := n.saveMemory(); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	nn.ChannelsLast(n.model)
 	return f, nil
 }
 
@@ -72,15 +78,6 @@ func foldedBatchNorm(m any) bool {
 		}
 	}
 	return found && folded
-}
-
-// channelsLast lays convolution weights out for channels-last inputs.
-func channelsLast(m any) {
-	for _, p := range nn.Parameters(m) {
-		if p.Dim() == 4 {
-			p.SetData(p.Detach().ContiguousFormat(torch.ChannelsLast))
-		}
-	}
 }
 
 func (f *fineTune) usable() []int           { return f.train }
@@ -165,6 +162,7 @@ func (f *fineTune) compute(v *view, b *loss.Batch) error {
 
 func (f *fineTune) groups() (body, head []*torch.Tensor) {
 	body, head = split(f.model)
+	body = slices.DeleteFunc(body, func(p *torch.Tensor) bool { return !p.RequiresGrad() }) // frozen stages, constant normalisation
 	if f.head != nil {
 		head = nn.Parameters(f.head)
 	}

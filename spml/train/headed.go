@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/decoder"
@@ -101,6 +102,46 @@ func (h *headed) HeadKey() string {
 
 // SetHead does nothing: the head is no linear layer.
 func (h *headed) SetHead(*nn.Linear) {}
+
+// Gradient checkpointing of a run.
+const (
+	CheckpointNone = "none"
+	CheckpointHead = "head" // a decoder's layers
+	CheckpointAll  = "all"  // and the blocks of a ResNet
+)
+
+// saveMemory freezes stages and turns checkpointing on.
+func (n *network) saveMemory() error {
+	body := n.model
+	h, decoded := n.model.(*headed)
+	if decoded {
+		body = h.Body
+	}
+	if n.c.FreezeAt > 0 {
+		if err := backbone.FreezeAt(body, n.c.FreezeAt); err != nil {
+			return &ConfigError{fmt.Sprintf("freeze_at: %v", strings.TrimPrefix(err.Error(), "backbone: "))}
+		}
+	}
+	switch n.c.GradCheckpointing {
+	case CheckpointAll:
+		r, ok := body.(*backbone.ResNet)
+		if !ok {
+			return &ConfigError{"grad_checkpointing all knows the blocks of a ResNet; " + n.c.Backbone + " is none"}
+		}
+		for _, l := range nn.Modules(body) {
+			if bn, ok := l.(*nn.BatchNorm2d); ok && !bn.Frozen {
+				return &ConfigError{"grad_checkpointing all would count every batch twice in the running statistics: set batch_norm frozen or constant"}
+			}
+		}
+		r.Checkpointing = true
+		fallthrough
+	case CheckpointHead:
+		if decoded && h.Decoder != nil {
+			h.Decoder.Checkpointing = true
+		}
+	}
+	return nil
+}
 
 // split lists the parameters of body and head.
 func split(m backbone.Model) (body, head []*torch.Tensor) {
@@ -209,6 +250,17 @@ func (c *Config) resolveHead(e *loss.Entry) error {
 		def(&c.Stages, 2)
 	}
 	def(&c.Head, HeadLinear)
+	def(&c.GradCheckpointing, CheckpointNone)
+	switch {
+	case c.GradCheckpointing != CheckpointNone && c.GradCheckpointing != CheckpointHead && c.GradCheckpointing != CheckpointAll:
+		return fail("grad_checkpointing %q is none of none, head, all", c.GradCheckpointing)
+	case c.GradCheckpointing == CheckpointHead && c.Head != HeadDecoder:
+		return fail("grad_checkpointing head is for the layers of --head decoder")
+	case c.Mode == Frozen && (c.GradCheckpointing != CheckpointNone || c.FreezeAt != 0):
+		return fail("grad_checkpointing and freeze_at are for fine-tuning; --frozen trains no backbone")
+	case c.FreezeAt < 0:
+		return fail("freeze_at is %d, want a number of stages", c.FreezeAt)
+	}
 	switch c.Head {
 	case HeadLinear:
 	case HeadDecoder, HeadMLDecoder:
@@ -227,6 +279,8 @@ func (c *Config) resolveHead(e *loss.Entry) error {
 		return fail("%s contrasts label-wise embeddings, which the label-wise decoder gives: fine-tune with --head decoder", e.ID)
 	case !embeds && (c.QueueSize != 0 || c.Stages > 1):
 		return fail("queue_size and stages belong to lac, not to %s", e.ID)
+	case c.StageOne != "" && c.Stages < 2:
+		return fail("stage_one is where the first of two stages lies; this run has one stage")
 	case c.Stages < 0 || c.Stages > 2:
 		return fail("stages is %d, want 1 or 2", c.Stages)
 	case c.QueueSize < -1:

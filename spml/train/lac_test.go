@@ -232,3 +232,62 @@ func TestExplain(t *testing.T) {
 		require.NoError(t, tagger.Close())
 	}
 }
+
+// TestMemorySwitches: checkpointing leaves every bit of the weights, frozen stages and constant normalisation leave theirs, and what cannot be is said.
+func TestMemorySwitches(t *testing.T) {
+	dir := folder(t, 30)
+	weights := func(checkpointing string) map[string][]float32 {
+		c := withDecoder(dir, "plc")
+		c.Backbone, c.BatchNorm, c.FreezeAt, c.GradCheckpointing, c.Epochs = "resnet18", BatchNormConstant, 2, checkpointing, 1
+		c.Run = filepath.Join(t.TempDir(), "run")
+		_, err := Run(context.Background(), c, Events{})
+		require.NoError(t, err)
+		sd, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", modelWeights))
+		require.NoError(t, err)
+		defer sd.Free()
+		out := map[string][]float32{}
+		for k, w := range sd {
+			if w.DType() == torch.Float32 {
+				out[k] = torch.ToSlice[float32](w)
+			}
+		}
+		return out
+	}
+	plain := weights(CheckpointNone)
+	require.Equal(t, plain, weights(CheckpointHead))
+	require.Equal(t, plain, weights(CheckpointAll))
+	for _, v := range plain["body.layer3.0.bn1.weight"] {
+		require.EqualValues(t, 1, v, "gain is constant")
+	}
+
+	for _, x := range []struct {
+		change func(*Config)
+		says   string
+	}{
+		{func(c *Config) { c.GradCheckpointing = "some" }, "none of none, head, all"},
+		{func(c *Config) { c.Head, c.GradCheckpointing = HeadLinear, CheckpointHead }, "--head decoder"},
+		{func(c *Config) { c.FreezeAt = -1 }, "want a number of stages"},
+		{func(c *Config) { c.Head, c.Mode, c.Features, c.FreezeAt = HeadLinear, Frozen, "x.npy", 1 }, "--frozen trains no backbone"},
+		{func(c *Config) { c.StageOne = "x" }, "one stage"},
+	} {
+		c := withDecoder("somewhere", "an")
+		x.change(&c)
+		_, err := c.Resolve()
+		require.ErrorContains(t, err, x.says)
+	}
+	for _, x := range []struct {
+		change func(*Config)
+		says   string
+	}{
+		{func(c *Config) { c.FreezeAt = 1 }, "stages of a ResNet"},
+		{func(c *Config) { c.GradCheckpointing = CheckpointAll }, "small_cnn is none"},
+		{func(c *Config) {
+			c.Backbone, c.GradCheckpointing, c.BatchNorm = "resnet18", CheckpointAll, BatchNormLive
+		}, "set batch_norm frozen"},
+	} {
+		c := withDecoder(dir, "an")
+		x.change(&c)
+		_, err := Run(context.Background(), c, Events{})
+		require.ErrorContains(t, err, x.says)
+	}
+}

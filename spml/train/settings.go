@@ -52,8 +52,10 @@ var settingDocs = map[string]string{
 	"decoder_dim":     "width of a decoder's tokens (default 256; the paper has 2048)",
 	"queue_size":      "with lac: pairs of embeddings that are remembered (default 512; -1: none)",
 	"stages":          "with lac: 2 = plc first, then lac from its best weights; 1 = end to end (default 2)",
+	"stage_one":       "with lac: run directory of the first stage, for runs that share it (default: inside the run's own)",
 	"init":            "run directory whose weights to start from, as far as they fit",
-	"batch_norm":      "auto, live or frozen statistics while fine-tuning (default auto)",
+	"batch_norm":      "while fine-tuning: live statistics, frozen ones, constant (gain and bias too, folded into the convolutions), or auto (default)",
+	"freeze_at":       "first stages of a ResNet that are not trained: 1 the stem, 2 the stem and layer1 (0: none)",
 	"image_size":      "side of the square that images are resized to (default 224; 64 for shapes)",
 	"flip":            "mirror training images at random (default when fine-tuning photos)",
 	"epochs":          "epochs (default by mode: 4 fine-tuning, 25 frozen, 10 shapes)",
@@ -84,6 +86,8 @@ var settingDocs = map[string]string{
 	"run":             "run directory to write",
 	"threads":         "threads per operation (0: all cores)",
 	"cache_mb":        "memory for decoded images in MB (default 4096)",
+
+	"grad_checkpointing": "compute again during backward instead of keeping: none, head (a decoder's layers), all (a ResNet's blocks too) (default none)",
 }
 
 // LoadConfig reads settings from YAML. A key that does not exist is an error with a guess.

@@ -15,19 +15,22 @@ const projectionDim = 128
 // stageOneDir holds the run of the first stage, inside the run directory.
 const stageOneDir = "stage1"
 
-// stageOne is the first of two stages: pseudo-labelling consistency, whose best weights the second starts from. Its δ is its own, everything else the
-// run's.
+// FirstStage is the run of the first of two stages: pseudo-labelling consistency, whose best weights the second starts from. Its δ is its own, everything
+// else the run's. c must be resolved and have two stages.
 //
 // Source: Xie et al. 2022 (LAC), section 4.1; the released code.
-func (c Config) stageOne() (Config, error) {
+func (c Config) FirstStage() (Config, error) {
 	e, err := loss.Lookup("plc")
 	if err != nil {
 		return c, err
 	}
-	c.Method, c.Stages, c.QueueSize = e.ID, 0, 0
-	if c.Run != "" {
+	switch {
+	case c.StageOne != "":
+		c.Run = c.StageOne
+	case c.Run != "":
 		c.Run = filepath.Join(c.Run, stageOneDir)
 	}
+	c.Method, c.Stages, c.QueueSize, c.StageOne = e.ID, 0, 0, ""
 	params := map[string]float64{}
 	for _, p := range e.Params {
 		if v, set := c.Params[p.Name]; set && p.Name != "delta" {
@@ -46,7 +49,7 @@ func twoStages(ctx context.Context, c Config, ev Events) (Config, error) {
 	if c.Run == "" {
 		return c, &ConfigError{"two stages need a place for the first one's weights: give --run DIR, or train in one with --stages 1"}
 	}
-	first, err := c.stageOne()
+	first, err := c.FirstStage()
 	if err != nil {
 		return c, err
 	}
@@ -71,4 +74,16 @@ func twoStages(ctx context.Context, c Config, ev Events) (Config, error) {
 	c.Init = first.Run
 	ev.note("stage 2 of 2: " + c.Method + ", from the best weights of stage 1")
 	return c, nil
+}
+
+// asGiven takes back what twoStages wrote into the settings of a second stage.
+func (c Config) asGiven() Config {
+	if c.Stages == 2 && c.Init != "" {
+		given := c
+		given.Init = ""
+		if first, err := given.FirstStage(); err == nil && first.Run == c.Init {
+			return given
+		}
+	}
+	return c
 }

@@ -65,3 +65,43 @@ func (b *BatchNorm2d) check(x *torch.Tensor) {
 		refuse("nn.BatchNorm2d", "expected more than 1 value per channel when training, got input size %v; use a larger batch, or FreezeBatchNorm", s)
 	}
 }
+
+// constant says whether the layer is a fixed scale and shift: frozen statistics, and gain and bias that are not trained.
+func (b *BatchNorm2d) constant() bool {
+	return b.Frozen && (b.Weight == nil || !b.Weight.RequiresGrad() && !b.Bias.RequiresGrad())
+}
+
+// fold gives the scale and the shift [C] of a constant layer.
+func (b *BatchNorm2d) fold() (scale, shift *torch.Tensor) {
+	torch.NoGrad(func() {
+		scale = b.RunningVar.AddScalar(b.Eps).Rsqrt()
+		if b.Weight != nil {
+			scale = scale.Mul(b.Weight)
+		}
+		shift = b.RunningMean.Mul(scale).Neg()
+		if b.Bias != nil {
+			shift = shift.Add(b.Bias)
+		}
+	})
+	return scale, shift
+}
+
+// ConvNorm is a convolution and the normalisation after it. Where the normalisation is constant (FreezeBatchNorm with true, and gain and bias
+// that do not require gradients) it is folded into the convolution's weight and bias: no pass over the activations, and only the convolution's
+// input is kept for backward. The convolution's own weight is trained as without folding; results differ by rounding.
+func ConvNorm(x *torch.Tensor, conv *Conv2d, norm *BatchNorm2d) *torch.Tensor {
+	if !norm.constant() {
+		y := conv.Forward(x)
+		defer y.Free()
+		return norm.Forward(y)
+	}
+	var made temporaries
+	defer made.free()
+	scale, shift := norm.fold()
+	made.add(scale)
+	if conv.Bias != nil {
+		shift = made.add(shift).Add(made.add(conv.Bias.Mul(scale)))
+	}
+	weight := made.add(conv.Weight.Mul(made.add(scale.View(-1, 1, 1, 1))))
+	return torch.Conv2d(x, weight, made.add(shift), conv.Stride[:], conv.Padding[:], conv.Dilation[:], conv.Groups)
+}

@@ -33,6 +33,27 @@ func FreezeBatchNorm(m any, on bool) {
 	}
 }
 
+// ConstantBatchNorm makes every batch normalisation of a module a constant: frozen statistics, and gain and bias that are not trained
+// (torchvision's FrozenBatchNorm2d). ConvNorm and Through then fold it into the convolution before it.
+func ConstantBatchNorm(m any) {
+	FreezeBatchNorm(m, true)
+	for _, l := range Modules(m) {
+		switch l.(type) {
+		case *BatchNorm1d, *BatchNorm2d:
+			RequiresGrad(l, false)
+		}
+	}
+}
+
+// ChannelsLast lays the convolution weights of a module out for inputs of that layout, in place.
+func ChannelsLast(m any) {
+	for _, p := range Parameters(m) {
+		if p.Dim() == 4 {
+			p.SetData(p.Detach().ContiguousFormat(torch.ChannelsLast))
+		}
+	}
+}
+
 // SetDropout sets the probability of every Dropout in a module.
 func SetDropout(m any, p float64) {
 	NewDropout(p) // checks p

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
+	"github.com/gospml/gospml/torch/torchtest"
 )
 
 func TestSetTraining(t *testing.T) {
@@ -101,4 +102,37 @@ func TestToDType(t *testing.T) {
 	nn.ToDevice(m, torch.CPU)
 	require.Same(t, w, m[0].(*nn.Conv2d).Weight)
 	require.ErrorContains(t, torch.Try(func() { nn.ToDType(m, torch.Int64) }), "int64 is not a floating point type")
+}
+
+// A constant normalisation is folded into the convolution: values, and gradients of the weight and the input, are those of the two layers apart.
+func TestConvNorm(t *testing.T) {
+	torch.ManualSeed(1)
+	for _, bias := range []bool{false, true} {
+		conv, norm := nn.NewConv2d(3, 5, 3, nn.Padding(1), nn.Stride(2), nn.Bias(bias), nn.DType(torch.Float64)), nn.NewBatchNorm2d(5, nn.DType(torch.Float64))
+		for i, p := range []*torch.Tensor{norm.RunningMean, norm.RunningVar, norm.Weight, norm.Bias} {
+			torch.NoGrad(func() { nn.Uniform_(p, 0.3, 1+float64(i), nil) })
+		}
+		x := torch.Randn(torch.S(2, 3, 7, 7), torch.Float64, torch.RequiresGrad)
+		gradients := func(y *torch.Tensor) (weight, input *torch.Tensor) {
+			conv.Weight.SetGrad(nil)
+			x.SetGrad(nil)
+			y.Square().Sum().Backward()
+			return conv.Weight.Grad().Clone(), x.Grad().Clone()
+		}
+		nn.FreezeBatchNorm(norm, true)
+		want := nn.ConvNorm(x, conv, norm) // gain and bias are trained: nothing is folded
+		wantWeight, wantInput := gradients(want)
+		require.NotNil(t, norm.Weight.Grad())
+
+		nn.ConstantBatchNorm(norm)
+		require.False(t, norm.Weight.RequiresGrad())
+		norm.Weight.SetGrad(nil)
+		for _, y := range []*torch.Tensor{nn.ConvNorm(x, conv, norm), nn.Sequential{conv, norm}.Forward(x)} {
+			weight, input := gradients(y)
+			torchtest.AllClose(t, y, want, 1e-12, 1e-12)
+			torchtest.AllClose(t, weight, wantWeight, 1e-11, 1e-11)
+			torchtest.AllClose(t, input, wantInput, 1e-11, 1e-11)
+			require.Nil(t, norm.Weight.Grad())
+		}
+	}
 }

@@ -28,7 +28,8 @@ func newExplain() *cobra.Command {
 		Use:   "explain PHOTO|DIR… --run RUN [--label NAME] [--out DIR]",
 		Short: "Draw where a model looked for each label",
 		Long: `Writes photos with a heat map for each label: the attention of a label-wise decoder (--head decoder), or the class activation map of a
-linear head. Several photos, or a folder, also give sheet.png with a row for each.
+linear head. Several photos, or a folder, also give sheet.png with a row for each. Photos of one name, a/x.jpg and b/x.jpg, give a_x.jpg.dog.png
+and b_x.jpg.dog.png.
 
   spml explain photo.jpg --run runs/lac                    the three most probable labels
   spml explain photo.jpg --run runs/lac --label dog        one label
@@ -39,7 +40,7 @@ linear head. Several photos, or a folder, also give sheet.png with a row for eac
 				return usageError{fmt.Errorf("%s wants --run RUN, a run directory of spml train", cmd.CommandPath())}
 			}
 			var photos []string
-			for p, err := range picturesIn(pathsOf(args), false, false) { // not below: the pictures' names come from the photos' alone
+			for p, err := range picturesIn(pathsOf(args), false, false) {
 				if err != nil {
 					return err
 				}
@@ -86,8 +87,9 @@ const (
 func (e *explainer) all(ctx context.Context, errs io.Writer, photos []string) error {
 	var rows [][]overlay.Tile
 	failed := 0
-	for _, path := range photos {
-		row, err := e.photo(ctx, path)
+	names := pictureNames(photos)
+	for i, path := range photos {
+		row, err := e.photo(ctx, path, names[i])
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -114,7 +116,7 @@ func (e *explainer) all(ctx context.Context, errs io.Writer, photos []string) er
 }
 
 // photo writes a picture for each label and gives the row of the sheet: the photo, then the labels.
-func (e *explainer) photo(ctx context.Context, path string) ([]overlay.Tile, error) {
+func (e *explainer) photo(ctx context.Context, path, name string) ([]overlay.Tile, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -127,7 +129,6 @@ func (e *explainer) photo(ctx context.Context, path string) ([]overlay.Tile, err
 	if err != nil {
 		return nil, err
 	}
-	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	plain, err := overlay.Draw(rgb, []float32{0}, 1, 1)
 	if err != nil {
 		return nil, err
@@ -147,6 +148,34 @@ func (e *explainer) photo(ctx context.Context, path string) ([]overlay.Tile, err
 		row = append(row, overlay.Tile{Image: m, Caption: fmt.Sprintf("%s %.2f", label, x.Probabilities[c])})
 	}
 	return row, nil
+}
+
+// pictureNames gives each photo a name of its own for the pictures made of it: the file's without its ending, where two share that the path's parts joined by
+// "_", and a number behind what is still taken. Case does not tell names apart, because some file systems do not.
+func pictureNames(photos []string) []string {
+	stem := func(p string) string { return strings.TrimSuffix(filepath.Base(p), filepath.Ext(p)) }
+	count := map[string]int{"sheet": 2} // sheet.png is the sheet's
+	for _, p := range photos {
+		count[strings.ToLower(stem(p))]++
+	}
+	names, taken := make([]string, len(photos)), map[string]bool{}
+	for i, p := range photos {
+		if n := stem(p); count[strings.ToLower(n)] == 1 {
+			names[i], taken[strings.ToLower(n)] = n, true
+		}
+	}
+	for i, p := range photos {
+		if names[i] != "" {
+			continue
+		}
+		full := fileName(strings.Trim(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(p)), filepath.VolumeName(p)), "./"))
+		name := full
+		for k := 2; taken[strings.ToLower(name)]; k++ {
+			name = fmt.Sprintf("%s-%d", full, k)
+		}
+		names[i], taken[strings.ToLower(name)] = name, true
+	}
+	return names
 }
 
 // chosen are the classes to draw.

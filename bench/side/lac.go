@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/decoder"
+	"github.com/gospml/gospml/spml/label"
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+	"github.com/gospml/gospml/torch/optim"
+)
+
+// lacStep answers each line of the input with the seconds of one training step of LAC's second stage, and "peak" with the process's largest resident
+// size in MiB: ResNet-50 with constant normalisation and a frozen first stage, 448 × 448, batch 4 in two views, d = 2048, 80 classes, a queue of 512 pairs.
+// options are words: bf16 (autocast), contiguous, checkpoint, threads=N.
+func lacStep(options []string) error {
+	var bf16, contiguous, checkpoint bool
+	threads := 2
+	for _, o := range options {
+		switch {
+		case o == "bf16":
+			bf16 = true
+		case o == "contiguous":
+			contiguous = true
+		case o == "checkpoint":
+			checkpoint = true
+		case strings.HasPrefix(o, "threads="):
+			if _, err := fmt.Sscanf(o, "threads=%d", &threads); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("no option %q", o)
+		}
+	}
+	if err := torch.SetNumThreads(threads); err != nil {
+		return err
+	}
+	const batch, classes, side, dim = 4, 80, 448, 2048
+	torch.ManualSeed(0)
+	body, err := backbone.New("resnet50", classes)
+	if err != nil {
+		return err
+	}
+	body.SetHead(nil)
+	nn.ConstantBatchNorm(body)
+	if err := backbone.FreezeAt(body, 2); err != nil {
+		return err
+	}
+	head, err := decoder.New(decoder.Config{InFeatures: dim, Classes: classes})
+	if err != nil {
+		return err
+	}
+	head.Checkpointing = checkpoint
+	criterion, err := loss.New("lac", "", nil, loss.Options{})
+	if err != nil {
+		return err
+	}
+	queue, err := label.NewQueue(512, 128, torch.Float32, false)
+	if err != nil {
+		return err
+	}
+	var params []*torch.Tensor
+	for _, p := range append(nn.Parameters(body), nn.Parameters(head)...) {
+		if p.RequiresGrad() {
+			params = append(params, p)
+		}
+	}
+	x, seen := torch.Rand(torch.S(2*batch, 3, side, side)), torch.Zeros(torch.S(batch, classes))
+	if !contiguous {
+		nn.ChannelsLast(body)
+		x = x.ContiguousFormat(torch.ChannelsLast)
+	}
+	for i := range batch {
+		seen.At(i, 7*i).Fill_(1)
+	}
+	opt := optim.NewAdamW(params, optim.LR(1e-4), optim.WeightDecay(1e-2))
+	step := func() (err error) {
+		opt.ZeroGrad()
+		var out decoder.Output
+		forward := func() { out = head.Forward(body.FeatureMap(x), decoder.Want{Embeddings: true}) }
+		if bf16 {
+			torch.Autocast(torch.DeviceCPU, torch.BFloat16, forward)
+		} else {
+			forward()
+		}
+		half := func(t *torch.Tensor, i int) *torch.Tensor { return t.ToDType(torch.Float32).Narrow(0, i*batch, batch) }
+		b := loss.Batch{Logits: half(out.Logits, 0), Strong: half(out.Logits, 1), Observed: seen}
+		hard := b.Logits.Detach().Sigmoid().Add(seen).GeScalar(0.9)
+		pairs, ids, err := label.ValidPairs(hard, seen, half(out.Z, 0), half(out.Z, 1), false)
+		if err != nil {
+			return err
+		}
+		if b.Contrast, err = queue.Push(pairs, ids); err != nil {
+			return err
+		}
+		value, err := criterion.Value(b)
+		if err != nil {
+			return err
+		}
+		value.Backward()
+		opt.Step()
+		return nil
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		if lines.Text() == "peak" {
+			var use syscall.Rusage
+			if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+				return err
+			}
+			fmt.Println(use.Maxrss / 1024)
+			continue
+		}
+		start := time.Now()
+		var err error
+		torch.Scope(func(*torch.Arena) { err = step() })
+		if err != nil {
+			return err
+		}
+		fmt.Println(time.Since(start).Seconds())
+	}
+	return nil
+}
