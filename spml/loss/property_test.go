@@ -67,8 +67,8 @@ func TestGPRReducesToGR(t *testing.T) {
 		v, g = run(t, "gpr", nil, loss.Options{}, b)
 		b.Pseudo = torch.Where(b.Observed.EqScalar(1), given.Neg().AddScalar(-1), given)
 		v2, g2 := run(t, "gpr", nil, loss.Options{}, b)
-		require.Equal(t, v, v2, "pseudo-labels of observed positives are ignored")
-		require.Equal(t, g, g2)
+		require.InDelta(t, v, v2, 1e-15, "pseudo-labels of observed positives are ignored")
+		require.InDeltaSlice(t, g, g2, 1e-16) // the last bit depends on where a tensor lies in memory
 	}
 }
 
