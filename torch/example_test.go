@@ -87,6 +87,30 @@ func ExampleNoGrad() {
 	// true
 }
 
+// round is the step function with the gradient of the identity (straight-through; Bengio et al. 2013, arXiv:1308.3432): an autograd function in Go.
+type round struct{}
+
+func (round) Forward(c *torch.FunctionContext, in []*torch.Tensor) []*torch.Tensor {
+	c.Save(in[0])
+	return []*torch.Tensor{in[0].Round()}
+}
+
+func (round) Backward(c *torch.FunctionContext, grads []*torch.Tensor) []*torch.Tensor {
+	inside := c.Saved()[0].Abs().LeScalar(1) // no gradient beyond ±1
+	return []*torch.Tensor{grads[0].Mul(inside)}
+}
+
+func ExampleApply() {
+	x := torch.FromSlice([]float32{-1.4, -0.6, 0.2, 0.9}).SetRequiresGrad(true)
+	y := torch.Apply(round{}, x)[0]
+	y.MulScalar(10).Sum().Backward()
+	fmt.Println(y)
+	fmt.Println(x.Grad())
+	// Output:
+	// tensor([-1., -1.,  0.,  1.], grad_fn=<GoFunction>)
+	// tensor([ 0., 10., 10., 10.])
+}
+
 func ExampleTensor_Backward() {
 	x := torch.FromSlice([]float32{1, 2, 3}).SetRequiresGrad(true)
 	y := x.Mul(x).Sum()
