@@ -10,7 +10,7 @@ PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospm
 PEER_PYTHON ?= $(PEERS)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help setup cuda gpu-check build test demo bench bench-peers bench-images bench-losses race fuzz lint vet format staticcheck clean
+.PHONY: help setup cuda gpu-check build test compat features demo bench bench-peers bench-images bench-losses race fuzz lint vet format staticcheck clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -30,6 +30,12 @@ build: ## bin/spml and the other commands
 
 test: setup ## every test; flags for go test: TESTFLAGS=
 	$(GO) test -timeout 30m $(TESTFLAGS) ./...
+
+compat: ## build against other libtorch versions (internal/compat) and run the binding's tests there; COMPAT_ARGS="-only 2.15.0"
+	$(GO) run ./internal/compat $(COMPAT_ARGS)
+
+features: setup ## the test behind each row of docs/features.tsv, counted
+	$(GO) run ./internal/features
 
 demo: setup build ## train three methods on drawn pictures and print a table; DEMO_ARGS=--quick for a short one
 	bin/spml demo $(DEMO_ARGS)

@@ -117,10 +117,11 @@ type wheelTags struct {
 
 func (w *wheel) tags() (wheelTags, error) {
 	parts := strings.Split(strings.TrimSuffix(w.File, ".whl"), "-")
-	if !strings.HasSuffix(w.File, ".whl") || len(parts) != 5 || filepath.Base(w.File) != w.File {
+	n := len(parts) // name, version, perhaps a build number, then the tags
+	if !strings.HasSuffix(w.File, ".whl") || n != 5 && n != 6 || filepath.Base(w.File) != w.File {
 		return wheelTags{}, fmt.Errorf("file %q is not a wheel's name", w.File)
 	}
-	return wheelTags{abi: parts[3], platforms: strings.Split(parts[4], ".")}, nil
+	return wheelTags{abi: parts[n-2], platforms: strings.Split(parts[n-1], ".")}, nil
 }
 
 // keeps reports whether the member is kept for any of the sets.

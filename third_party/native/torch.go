@@ -2,6 +2,7 @@ package native
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -79,8 +80,6 @@ func hasTorch(dir string) bool {
 
 // Preload lists the libraries to open, by absolute path and in this order, before ours.
 func (t *Torch) Preload() []string {
-	lib := filepath.Join(t.Dir, "lib")
-	nv := filepath.Join(t.Dir, "..", "nvidia", "cu13", "lib")
 	var out []string
 	if t.Source == "bundle" { // the system may lack these, or have older ones
 		beside := filepath.Join(t.Dir, "..", "..", "lib")
@@ -90,12 +89,23 @@ func (t *Torch) Preload() []string {
 			}
 		}
 	}
-	for _, p := range []string{
-		filepath.Join(lib, "libgomp.so.1"), filepath.Join(nv, "libcudart.so.13"), filepath.Join(nv, "libcupti.so.13"),
-		filepath.Join(lib, "libc10.so"), filepath.Join(lib, "libtorch_cpu.so"),
-	} {
-		if _, err := os.Stat(p); err == nil {
-			out = append(out, p)
+	return append(out, t.find(
+		"torch/lib/libgomp.so.1",
+		"nvidia/*/lib/libcudart.so.*", "nvidia/*/lib/libcupti.so.*", // nvidia/cu13 for CUDA 13, a folder for each library before
+		"torch/lib/libc10.so", "torch/lib/libtorch_cpu.so",
+	)...)
+}
+
+// find returns the first match of each pattern that has one. "torch/" stands for t.Dir, whatever its name, "nvidia/" for the folder beside it.
+func (t *Torch) find(patterns ...string) []string {
+	var out []string
+	for _, p := range patterns {
+		root, rest := filepath.Dir(filepath.Clean(t.Dir)), p
+		if inside, ok := strings.CutPrefix(p, "torch/"); ok {
+			root, rest = t.Dir, inside
+		}
+		if found, _ := fs.Glob(os.DirFS(root), rest); len(found) > 0 {
+			out = append(out, filepath.Join(root, found[0]))
 		}
 	}
 	return out
@@ -144,22 +154,14 @@ func (t *Torch) headers() bool {
 // PreloadGPU lists the libraries of the CUDA part to open after Preload's: NVIDIA's by absolute path, as the wheels lay them out, those that others
 // need first, then libtorch's.
 func (t *Torch) PreloadGPU() []string {
-	var out []string
-	for _, pattern := range []string{
-		"libnvJitLink.so.*", "libcublasLt.so.*", "libcublas.so.*", "libcusparse.so.*", "libcusparseLt.so.*", "libcusolver.so.*", "libcufft.so.*", "libcurand.so.*",
-		"libcufile.so.*", "libnvrtc.so.*", "libcudnn.so.*", "libnccl.so.*", "libnvshmem_host.so.*",
+	var patterns []string
+	for _, name := range []string{
+		"libnvJitLink", "libcublasLt", "libcublas", "libcusparse", "libcusparseLt", "libcusolver", "libcufft", "libcurand", "libcufile", "libnvrtc", "libcudnn", "libnccl",
+		"libnvshmem_host",
 	} {
-		found, _ := filepath.Glob(filepath.Join(t.Dir, "..", "nvidia", "*", "lib", pattern))
-		if len(found) > 0 {
-			out = append(out, found[0])
-		}
+		patterns = append(patterns, "nvidia/*/lib/"+name+".so.*")
 	}
-	for _, name := range []string{"libc10_cuda.so", "libtorch_nvshmem.so", "libtorch_cuda.so"} {
-		if p := filepath.Join(t.Dir, "lib", name); exists(p) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return t.find(append(patterns, "torch/lib/libc10_cuda.so", "torch/lib/libtorch_nvshmem.so", "torch/lib/libtorch_cuda.so")...)
 }
 
 func exists(path string) bool {
