@@ -1,6 +1,9 @@
 package clip
 
 import (
+	"fmt"
+	"math"
+
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -50,13 +53,23 @@ type frozenBlock struct {
 	q, kv, qkv         *packedLinear
 	outProj, fc, cProj *packedLinear
 	heads              int
+	scaled             bool // 1/√(width of a head) is part of the queries' weights
 }
 
-// freeze packs a block. Only the last block needs q and kv apart; the others need them together. The block's own matrices are freed.
-func (b *Block) freeze(dtype torch.DType, last bool) {
+// composedBytes bounds the attention weights of a batch that are written out; larger ones go through libtorch's blockwise attention, which takes a third longer on a CPU.
+var composedBytes = 64 << 20
+
+// freeze packs a block. causal blocks keep libtorch's attention: their rows are short. Only the last block needs q and kv apart; the others need them together. The block's own matrices are freed.
+func (b *Block) freeze(dtype torch.DType, causal, last bool) {
 	a := b.Attn
-	f := &frozenBlock{ln1: b.LN1, ln2: b.LN2, heads: a.Heads,
-		qkv:     pack(a.InProjWeight, a.InProjBias, dtype, "none", 1, 1),
+	scaled := dtype == torch.BFloat16 && !causal
+	inWeight, inBias := a.InProjWeight, a.InProjBias
+	if scaled {
+		inWeight, inBias = scaleQueries(inWeight, a.Heads), scaleQueries(inBias, a.Heads)
+		defer free(inWeight, inBias)
+	}
+	f := &frozenBlock{ln1: b.LN1, ln2: b.LN2, heads: a.Heads, scaled: scaled,
+		qkv:     pack(inWeight, inBias, dtype, "none", 1, 1),
 		outProj: pack(a.OutProj.Weight, a.OutProj.Bias, dtype, "none", 1, 1)}
 	if last {
 		d := a.InProjWeight.Size(1)
@@ -81,11 +94,47 @@ func (b *Block) freeze(dtype torch.DType, last bool) {
 	b.frozen = f
 }
 
+// scaleQueries multiplies the queries' third of the rows by 1/√(width of a head).
+func scaleQueries(w *torch.Tensor, heads int) (out *torch.Tensor) {
+	torch.Scope(func(s *torch.Arena) {
+		torch.NoGrad(func() {
+			d := w.Size(0) / 3
+			out = w.Detach().Clone()
+			out.Slice(0, 0, d, 1).MulScalar_(1 / math.Sqrt(float64(d/heads)))
+			s.Keep(out)
+		})
+	})
+	return out
+}
+
+// attend is softmax(q·kᵀ)·v of scaled queries.
+func (f *frozenBlock) attend(q, k, v *torch.Tensor, maps bool) (o, weights *torch.Tensor) {
+	s := q.Shape()
+	if !maps && s[0]*s[1]*s[2]*s[2]*q.DType().Size() > composedBytes {
+		return torch.Call("aten::scaled_dot_product_attention", q, k, v, nil, 0.0, false, 1.0, false)[0].(*torch.Tensor), nil
+	}
+	kt := k.Transpose(-2, -1)
+	scores := q.Matmul(kt)
+	weights = scores.Softmax(-1)
+	free(kt, scores)
+	o = weights.Matmul(v)
+	if !maps {
+		weights.Free()
+		weights = nil
+	}
+	return o, weights
+}
+
 func (f *frozenBlock) forward(x *torch.Tensor, causal, maps bool) (y, weights *torch.Tensor) {
 	n := f.ln1.Forward(x)
 	qkv := f.qkv.forward(n)
 	p := cutHeads(qkv, 3, f.heads)
-	o, weights := attend(p[0], p[1], p[2], causal, maps)
+	var o *torch.Tensor
+	if f.scaled {
+		o, weights = f.attend(p[0], p[1], p[2], maps)
+	} else {
+		o, weights = attend(p[0], p[1], p[2], causal, maps)
+	}
 	joined := joinHeads(o)
 	h := f.outProj.forwardAdd(joined, x)
 	free(p...)
@@ -124,31 +173,62 @@ func cutPatches(x *torch.Tensor, side, rows, columns int) *torch.Tensor {
 }
 
 // Freeze turns the transformers of a CLIP into their form for inference on a CPU in dtype (Float32 or BFloat16): weights packed for oneDNN, activations and residual sums
-// inside the matrix products. The block's own parameters are freed; the CLIP can no longer be trained, saved or converted. ModifiedResNets and everything outside the blocks are only
-// converted. It must not be called inside a torch.Scope.
+// inside the matrix products. The block's own parameters are freed; the CLIP can no longer be trained, saved or converted. Of a ModifiedResNet the norms become part of the convolutions; everything outside
+// the blocks is only converted. It must not be called inside a torch.Scope.
 func (m *CLIP) Freeze(dtype torch.DType) error {
 	return torch.Try(func() {
-		blocks := func(t *Transformer) {
-			for i, b := range t.Resblocks {
-				b.freeze(dtype, i == len(t.Resblocks)-1)
-			}
-		}
-		if v, ok := m.Visual.(*ViT); ok {
-			blocks(v.Transformer)
+		if v, ok := m.Visual.(*ViT); ok && v.patches == nil {
 			w := v.Conv1.Weight.Flatten(1, 3)
 			v.patches = pack(w, nil, dtype, "none", 1, 1)
 			free(w, v.Conv1.Weight)
 			v.Conv1 = nil
 		}
-		if m.Config.Text != nil {
-			blocks(m.Transformer)
+		if r, ok := m.Visual.(*ModifiedResNet); ok && !r.folded {
+			r.fold()
+		}
+		for _, f := range m.freezers(dtype) {
+			f()
 		}
 		convert(m, dtype)
 	})
 }
 
+// freezers freeze a block each, by the names "visual.0", … of the image tower and "0", … of the text tower. A second call does nothing.
+func (m *CLIP) freezers(dtype torch.DType) map[string]func() {
+	all := map[string]func(){}
+	add := func(prefix string, t *Transformer, causal bool) {
+		for i, b := range t.Resblocks {
+			all[fmt.Sprint(prefix, i)] = func() {
+				if b.frozen == nil {
+					b.freeze(dtype, causal, i == len(t.Resblocks)-1)
+				}
+			}
+		}
+	}
+	if v, ok := m.Visual.(*ViT); ok {
+		add("visual.", v.Transformer, false)
+	}
+	if m.Config.Text != nil {
+		add("", m.Transformer, !m.Config.Text.Bidirectional)
+	}
+	return all
+}
+
 // convert changes the type of all parameters but those of normalisations, which libtorch mixes with narrower inputs, and the logit scale.
 func convert(m *CLIP, dtype torch.DType) {
+	keep := m.kept()
+	nn.Walk(m, func(e nn.Entry) {
+		if keep[e.Tensor] || !e.Tensor.DType().IsFloat() || e.Tensor.DType() == dtype {
+			return
+		}
+		torch.Scope(func(*torch.Arena) {
+			torch.NoGrad(func() { e.Tensor.SetData(e.Tensor.ToDType(dtype)) })
+		})
+	})
+}
+
+// kept are the parameters that stay float32.
+func (m *CLIP) kept() map[*torch.Tensor]bool {
 	keep := map[*torch.Tensor]bool{m.LogitScale: true, m.LogitBias: true}
 	for _, l := range nn.Modules(m) {
 		switch n := l.(type) {
@@ -158,12 +238,5 @@ func convert(m *CLIP, dtype torch.DType) {
 			keep[n.Weight], keep[n.Bias], keep[n.RunningMean], keep[n.RunningVar] = true, true, true, true
 		}
 	}
-	nn.Walk(m, func(e nn.Entry) {
-		if keep[e.Tensor] || !e.Tensor.DType().IsFloat() || e.Tensor.DType() == dtype {
-			return
-		}
-		torch.Scope(func(*torch.Arena) {
-			torch.NoGrad(func() { e.Tensor.SetData(e.Tensor.ToDType(dtype)) })
-		})
-	})
+	return keep
 }

@@ -24,6 +24,8 @@ type LoadOptions struct {
 	Act Act
 	// ImageSize, height and width, of files without a configuration whose position embeddings form no square.
 	ImageSize [2]int
+
+	freeze torch.DType // pack each block when it is read, so that the float32 weights are never all in memory
 }
 
 // Loaded says what a path was taken for.
@@ -254,7 +256,8 @@ func (f *found) load(o LoadOptions) (*CLIP, *Loaded, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := assign(m, w, names, whose, l); err != nil {
+	l.Parameters = nn.CountParameters(m)
+	if err := assign(m, w, names, whose, l, o.freeze); err != nil {
 		return nil, nil, err
 	}
 	if whose == huggingFaceNames {
@@ -267,7 +270,6 @@ func (f *found) load(o LoadOptions) (*CLIP, *Loaded, error) {
 	if l.Tokenizer == nil {
 		l.Tokenizer = tokenizer.Default()
 	}
-	l.Parameters = nn.CountParameters(m)
 	nn.SetTraining(m, false)
 	return m, l, nil
 }
@@ -333,13 +335,14 @@ func (f *found) config(o LoadOptions, names map[string]string, whose naming, l *
 	return c, err
 }
 
-// assign gives the parameters of m the file's values, one tensor at a time.
-func assign(m *CLIP, w *weights, names map[string]string, whose naming, l *Loaded) error {
+// assign gives the parameters of m the file's values, one tensor at a time. freeze, where it is not 0, packs the blocks on the way.
+func assign(m *CLIP, w *weights, names map[string]string, whose naming, l *Loaded, freeze torch.DType) error {
 	report := &nn.LoadReport{}
 	used := map[string]bool{}
 	type job struct {
-		to *torch.Tensor
-		p  part
+		to    *torch.Tensor
+		p     part
+		block string // the block's name, "" outside the blocks
 	}
 	var jobs []job
 	nn.Walk(m, func(e nn.Entry) {
@@ -388,7 +391,11 @@ func assign(m *CLIP, w *weights, names map[string]string, whose naming, l *Loade
 				return
 			}
 		}
-		jobs = append(jobs, job{e.Tensor, p})
+		j := job{to: e.Tensor, p: p}
+		if k := blockKey.FindStringSubmatch(e.Key); k != nil {
+			j.block = k[1] + k[2]
+		}
+		jobs = append(jobs, j)
 	})
 	for _, n := range keysOf(names) {
 		if !used[n] {
@@ -399,7 +406,11 @@ func assign(m *CLIP, w *weights, names map[string]string, whose naming, l *Loade
 		return &nn.LoadError{Report: report}
 	}
 	types := map[string]int{}
-	for _, j := range jobs {
+	var freezers map[string]func()
+	if freeze != 0 {
+		freezers = m.freezers(freeze)
+	}
+	for i, j := range jobs {
 		for _, n := range j.p.from {
 			types[w.tensors[names[n]].dtype.String()]++
 		}
@@ -413,6 +424,9 @@ func assign(m *CLIP, w *weights, names map[string]string, whose naming, l *Loade
 			}
 			j.to.SetData(t)
 			t.Free()
+			if f := freezers[j.block]; f != nil && (i == len(jobs)-1 || jobs[i+1].block != j.block) {
+				f()
+			}
 		}); err != nil {
 			return err
 		}

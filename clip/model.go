@@ -20,7 +20,8 @@ type Options struct {
 	Load LoadOptions
 	// DType of weights and arithmetic: Float32 (the zero value stands for it), BFloat16 or Float16. Embeddings come out as float32 always.
 	DType torch.DType
-	// Plain keeps bfloat16 towers as they are loaded: parameters stay accessible, and the model is slower. Without it their weights are packed (see [CLIP.Freeze]).
+	// Plain keeps the towers as they are loaded: parameters stay accessible, and the model is slower. Without it bfloat16 weights are packed (see [CLIP.Freeze]) and a
+	// ModifiedResNet's norms become part of its convolutions.
 	Plain bool
 	// Batch is how many pictures or texts go through a tower at once; 0 means 32.
 	Batch int
@@ -61,6 +62,9 @@ type wideJob struct {
 
 // Open loads a CLIP (see [Load]) and makes a Model of it.
 func Open(path string, o Options) (*Model, error) {
+	if o.packs() {
+		o.Load.freeze = o.DType
+	}
 	c, l, err := Load(path, o.Load)
 	if err != nil {
 		return nil, err
@@ -92,10 +96,15 @@ func newModel(c *CLIP, l *Loaded, o Options) (*Model, error) {
 		return nil, err
 	}
 	var err error
-	if o.DType == torch.BFloat16 && !o.Plain && canPack() {
+	if o.packs() {
 		err = c.Freeze(o.DType)
 	} else {
-		err = torch.Try(func() { convert(c, o.DType) })
+		err = torch.Try(func() {
+			if r, ok := c.Visual.(*ModifiedResNet); ok && !o.Plain && !r.folded {
+				r.fold()
+			}
+			convert(c, o.DType)
+		})
 	}
 	if err != nil {
 		return nil, err
@@ -119,6 +128,11 @@ func newModel(c *CLIP, l *Loaded, o Options) (*Model, error) {
 	}
 	go m.runWide()
 	return m, nil
+}
+
+// packs says whether the weights are packed.
+func (o *Options) packs() bool {
+	return o.DType == torch.BFloat16 && !o.Plain && torch.Available() == nil && canPack()
 }
 
 // canPack says whether oneDNN computes in bfloat16 on this processor.

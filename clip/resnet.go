@@ -21,7 +21,8 @@ type ModifiedResNet struct {
 	Layer1, Layer2, Layer3, Layer4 []*Bottleneck
 	AttnPool                       *AttentionPool `torch:"attnpool"`
 
-	cfg Vision
+	cfg    Vision
+	folded bool // the norms are part of the convolutions
 }
 
 // Bottleneck is 1×1, 3×3, pool, 1×1 with a shortcut that is pooled and widened where it has to be.
@@ -101,7 +102,14 @@ func (m *ModifiedResNet) Details(x *torch.Tensor, want Want) Details {
 	if s := x.Shape(); len(s) != 4 || s[1] != 3 || s[2] < 32 || s[3] < 32 {
 		panic(&torch.Error{Kind: torch.KindValue, Op: "clip.ModifiedResNet", Shapes: [][]int{s}, Msg: "want pictures [B, 3, H, W] of at least 32×32"})
 	}
-	h := step(x, m.Conv1, m.BN1, false)
+	in := x
+	if m.folded {
+		in = x.ContiguousFormat(torch.ChannelsLast)
+	}
+	h := step(in, m.Conv1, m.BN1, false)
+	if in != x {
+		in.Free()
+	}
 	h = step(h, m.Conv2, m.BN2, true)
 	h = step(h, m.Conv3, m.BN3, true)
 	h = replace(h, pool(h, 2))
@@ -130,11 +138,15 @@ func replace(old, now *torch.Tensor) *torch.Tensor {
 	return now
 }
 
-// step is relu(bn(conv(x))).
+// step is relu(bn(conv(x))); b is nil where it is folded.
 func step(x *torch.Tensor, c *nn.Conv2d, b *nn.BatchNorm2d, own bool) *torch.Tensor {
 	y := c.Forward(x)
 	if own {
 		x.Free()
+	}
+	if b == nil {
+		y.Relu_()
+		return y
 	}
 	n := b.Forward(y)
 	r := n.Relu()
@@ -153,7 +165,9 @@ func (b *Bottleneck) forward(x *torch.Tensor) *torch.Tensor {
 		h = replace(h, pool(h, b.stride))
 	}
 	h = replace(h, b.Conv3.Forward(h))
-	h = replace(h, b.BN3.Forward(h))
+	if b.BN3 != nil {
+		h = replace(h, b.BN3.Forward(h))
+	}
 	short := x
 	if b.Downsample != nil {
 		in := x

@@ -40,6 +40,9 @@ func Export(dir string, m *CLIP, form Form, dtype torch.DType) error {
 			return errFrozen
 		}
 	}
+	if r, ok := m.Visual.(*ModifiedResNet); ok && r.folded {
+		return errFrozen
+	}
 	if dtype == 0 {
 		dtype = torch.Float32
 	}

@@ -1,17 +1,24 @@
 // Command clip runs our half of the CLIP benchmarks that bench/peers/clip.py alternates with open_clip and Hugging Face.
 //
 //	clip serve THREADS    reads "case iterations" lines, answers with seconds per call; "cosine" answers with the least cosine of bfloat16 to float32 features
-//	clip first MODEL PHOTO   loads a model, encodes one photo, prints the first number
+//	clip first MODEL PHOTO DTYPE THREADS   loads a model, encodes one photo, prints the first number
+//	clip soak NAME DTYPE IMAGES GOROUTINES   encodes random pictures, one a call, from many goroutines; prints memory before, at most and after
+//	clip export MODEL FOLDER   writes a model for transformers
 package main
 
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gospml/gospml/clip"
@@ -26,19 +33,26 @@ func main() {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == "serve":
 		err = serve(os.Args[2])
-	case len(os.Args) == 4 && os.Args[1] == "first":
-		err = first(os.Args[2], os.Args[3])
+	case len(os.Args) == 6 && os.Args[1] == "first":
+		err = first(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
+	case len(os.Args) == 6 && os.Args[1] == "soak":
+		err = soak(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
+	case len(os.Args) == 4 && os.Args[1] == "export":
+		var m *clip.CLIP
+		if m, _, err = clip.Load(os.Args[2], clip.LoadOptions{}); err == nil {
+			err = clip.Export(os.Args[3], m, clip.HuggingFace, torch.Float32)
+		}
 	default:
-		err = fmt.Errorf("usage: clip serve THREADS | clip first MODEL PHOTO")
+		err = fmt.Errorf("usage: clip serve THREADS | clip first MODEL PHOTO DTYPE THREADS | clip soak NAME DTYPE IMAGES GOROUTINES | clip export MODEL FOLDER")
 	}
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// random is a ViT-B/16 with values drawn from one seed.
-func random(dtype torch.DType) (*clip.Model, error) {
-	c, err := clip.Named("ViT-B/16")
+// random is a released shape with values drawn from one seed.
+func random(name string, dtype torch.DType) (*clip.Model, error) {
+	c, err := clip.Named(name)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +78,7 @@ func serve(threads string) error {
 	models := map[string]*clip.Model{}
 	model := func(dtype string) (m *clip.Model, err error) {
 		if m = models[dtype]; m == nil {
-			m, err = random(dtypes[dtype])
+			m, err = random("ViT-B/16", dtypes[dtype])
 			models[dtype] = m
 		}
 		return m, err
@@ -168,19 +182,106 @@ func leastCosine(ctx context.Context, model func(string) (*clip.Model, error)) (
 	return ys[0].Mul(ys[1]).SumDim([]int{-1}, false).Min().Item(), nil
 }
 
-func first(path, photo string) error {
-	m, err := clip.Open(path, clip.Options{})
+func first(path, photo, dtype, threads string) error {
+	n, err := strconv.Atoi(threads)
 	if err != nil {
 		return err
 	}
-	b, err := os.ReadFile(photo)
+	if err := torch.SetNumThreads(n); err != nil {
+		return err
+	}
+	o := clip.Options{}
+	if dtype == "bfloat16" {
+		o.DType = torch.BFloat16
+	}
+	m, err := clip.Open(path, o)
 	if err != nil {
 		return err
 	}
-	y, err := m.EncodeFiles(context.Background(), [][]byte{b})
+	y, err := m.EncodePaths(context.Background(), []string{photo})
 	if err != nil {
 		return err
 	}
 	fmt.Println(torch.ToSlice[float32](y)[0])
-	return nil
+	kb, err := memory("VmHWM:")
+	fmt.Println(kb)
+	return err
+}
+
+// memory reads a line of /proc/self/status, in kB.
+func memory(line string) (kb int, err error) {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(b), line)
+	_, err = fmt.Sscan(rest, &kb)
+	return kb, err
+}
+
+func soak(name, dtype, images, goroutines string) error {
+	n, err := strconv.Atoi(images)
+	if err != nil {
+		return err
+	}
+	workers, err := strconv.Atoi(goroutines)
+	if err != nil {
+		return err
+	}
+	m, err := random(name, dtypes[dtype])
+	if err != nil {
+		return err
+	}
+	runtime.GC()
+	h, w := m.ImageSize()
+	say := func(when string, live int) error {
+		rss, err := memory("VmRSS:")
+		if err != nil {
+			return err
+		}
+		most, err := memory("VmHWM:")
+		fmt.Printf("%s: %d MiB resident, %d MiB at most, %d tensors; the model's weights are %d MiB\n", when, rss>>10, most>>10, live, m.Memory()>>20)
+		return err
+	}
+	if err := say("loaded", torch.Live()); err != nil {
+		return err
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, workers)
+	start := time.Now()
+	for g := range workers {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(1, uint64(g)))
+			pixels := make([]float32, 3*h*w)
+			for {
+				i := int(next.Add(1))
+				if i > n {
+					return
+				}
+				for k := range pixels {
+					pixels[k] = float32(r.NormFloat64())
+				}
+				x := torch.FromSlice(pixels, 1, 3, h, w)
+				y, err := m.EncodeImage(context.Background(), x)
+				x.Free()
+				if err != nil {
+					errs[g] = err
+					return
+				}
+				y.Free()
+				if i%(n/4) == 0 {
+					if err := say(fmt.Sprint("after ", i), torch.Live()); err != nil {
+						errs[g] = err
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	fmt.Printf("%.1f images a second\n", float64(n)/time.Since(start).Seconds())
+	runtime.GC()
+	time.Sleep(100 * time.Millisecond)
+	return errors.Join(append(errs, say("end", torch.Live()))...)
 }

@@ -6,7 +6,7 @@
 // [Shapes] and [NewShapes] are the settings and the pairs of the model that is built into this module: drawn pictures whose captions name one or two of
 // what they show. It knows those pictures and nothing else.
 //
-// A run takes one process; gathering embeddings from several is not done here. One goroutine runs it; the numbers of a run depend on the number of threads in their last bits.
+// Several processes train one model with [RunGroup]: the loss sees the pairs of all of them. One goroutine runs it; the numbers of a run depend on the number of threads in their last bits.
 package pretrain
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/clip/tokenizer"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/dist"
 	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/optim"
 )
@@ -67,6 +68,13 @@ var ErrNotFinite = errors.New("pretrain: the loss is not finite; a smaller learn
 // Run trains a CLIP. The model comes back in evaluation mode; all tokens outside the pairs' vocabulary get the mean of the trained
 // embeddings, so that an unknown word means nothing in particular.
 func Run(ctx context.Context, s Settings, pairs Pairs, e Events) (*clip.CLIP, error) {
+	return RunGroup(ctx, nil, s, pairs, e)
+}
+
+// RunGroup is Run in all processes of a group, each with the same settings and pairs: of every batch of s.Batch pairs, which the group's size has to divide, a process encodes its own part, and
+// the loss is that of the whole batch over embeddings gathered from all. Without batch normalisation the numbers are those of one process; a ModifiedResNet normalises over each process's part. Every
+// process returns the model of the first. A nil group is one process.
+func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Events) (*clip.CLIP, error) {
 	c := s.Model
 	switch {
 	case c.Vision == nil || c.Text == nil:
@@ -79,6 +87,12 @@ func Run(ctx context.Context, s Settings, pairs Pairs, e Events) (*clip.CLIP, er
 	if err := torch.Available(); err != nil {
 		return nil, err
 	}
+	r := ranks{group: g, size: 1}
+	if g != nil {
+		if r.rank, r.size = g.Rank(), g.Size(); s.Batch%r.size != 0 {
+			return nil, fmt.Errorf("pretrain: a batch of %d pairs cannot be cut into %d parts", s.Batch, r.size)
+		}
+	}
 	v := newVocabulary(pairs.Vocabulary())
 	small := *c.Text
 	small.VocabSize = len(v.ids)
@@ -89,7 +103,10 @@ func Run(ctx context.Context, s Settings, pairs Pairs, e Events) (*clip.CLIP, er
 		if m, err = clip.New(c); err != nil {
 			return err
 		}
-		if err = run(ctx, s, m, v, pairs, e); err != nil {
+		if err = r.run(ctx, s, m, v, pairs, e); err != nil {
+			return err
+		}
+		if err = r.share(m); err != nil {
 			return err
 		}
 		return torch.Try(func() { v.widen(m, s.Model) })
@@ -97,11 +114,12 @@ func Run(ctx context.Context, s Settings, pairs Pairs, e Events) (*clip.CLIP, er
 	return m, err
 }
 
-func run(ctx context.Context, s Settings, m *clip.CLIP, v *vocabulary, pairs Pairs, e Events) error {
+func (r ranks) run(ctx context.Context, s Settings, m *clip.CLIP, v *vocabulary, pairs Pairs, e Events) error {
 	nn.SetTraining(m, true)
 	opt := optimizer(s, m)
 	size := s.Model.Vision.ImageSize
 	pictures := make([]byte, s.Batch*size[0]*size[1]*3)
+	part := s.Batch / r.size
 	start := time.Now()
 	for step := range s.Steps {
 		if err := ctx.Err(); err != nil {
@@ -120,19 +138,35 @@ func run(ctx context.Context, s Settings, m *clip.CLIP, v *vocabulary, pairs Pai
 			g.LR = rate
 		}
 		var loss, scale float64
+		var gathered error
 		err = torch.Try(func() {
 			torch.Scope(func(*torch.Arena) {
 				opt.ZeroGrad()
-				ids := torch.FromSlice(b.IDs, len(captions), b.Len).Slice(1, 0, b.Longest, 1)
-				l := m.ContrastiveLoss(m.Visual.Forward(Normalise(pictures, len(captions), s.Model)), m.ForwardText(ids))
+				from := r.rank * part
+				ids := torch.FromSlice(b.IDs, len(captions), b.Len).Slice(0, from, from+part, 1).Slice(1, 0, b.Longest, 1)
+				mine := pictures[from*size[0]*size[1]*3:]
+				image, err := r.gather(m.Visual.Forward(Normalise(mine, part, s.Model)))
+				if err != nil {
+					gathered = err
+					return
+				}
+				text, err := r.gather(m.ForwardText(ids))
+				if err != nil {
+					gathered = err
+					return
+				}
+				l := m.ContrastiveLoss(image, text)
 				loss = l.Item()
 				l.Backward()
+				if gathered = r.sum(m); gathered != nil {
+					return
+				}
 				opt.Step()
 				torch.NoGrad(func() { m.LogitScale.Clamp_(0.0, math.Log(maxScale)) })
 				scale = math.Exp(m.LogitScale.Item())
 			})
 		})
-		if err != nil {
+		if err = errors.Join(err, gathered); err != nil {
 			return err
 		}
 		if math.IsNaN(loss) || math.IsInf(loss, 0) {
