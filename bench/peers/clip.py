@@ -172,7 +172,7 @@ def add(row):
     rows.append(row)
     print(row, flush=True)
     old = list(csv.DictReader(open(a.out))) if os.path.exists(a.out) else []
-    keep = [o for o in old if (o["case"], o["peer"]) not in {(r["case"], r["peer"]) for r in rows}]
+    keep = [o for o in old if o["case"] not in {r["case"] for r in rows}]
     with open(a.out, "w", newline="") as f:
         w = csv.DictWriter(f, row.keys()); w.writeheader(); w.writerows(sorted(keep + rows, key=lambda r: (r["case"], r["peer"])))
 
