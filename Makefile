@@ -10,7 +10,7 @@ PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospm
 PEER_PYTHON ?= $(PEERS)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help setup cuda gpu-check build test compat features demo bench bench-peers bench-images bench-losses race fuzz lint vet format staticcheck clean
+.PHONY: help setup cuda gpu-check build test compat torchrun features demo bench bench-peers bench-images bench-losses race fuzz lint vet format staticcheck clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -33,6 +33,9 @@ test: setup ## every test; flags for go test: TESTFLAGS=
 
 compat: ## build against other libtorch versions (internal/compat) and run the binding's tests there; COMPAT_ARGS="-only 2.15.0"
 	$(GO) run ./internal/compat $(COMPAT_ARGS)
+
+torchrun: setup $(PEER_PYTHON) ## torch/dist under the real torchrun, one worker killed
+	GOSPML_TORCHRUN=$(dir $(PEER_PYTHON))torchrun $(GO) test -count 1 -tags torchrun -run TestTorchrun -v ./torch/dist
 
 features: setup ## the test behind each row of docs/features.tsv, counted
 	$(GO) run ./internal/features
