@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"log"
 	"math/rand/v2"
 	"os"
@@ -23,6 +24,9 @@ import (
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/clip/tokenizer"
+	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/label"
+	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -117,6 +121,78 @@ func serve(threads string) error {
 				}
 				return err
 			}, nil
+		case "damp": // damp_bf16_PHOTO,PHOTO: files to labels
+			m, err := model(dtype)
+			if err != nil {
+				return nil, err
+			}
+			s, err := vlm.Preset(vlm.DAMP, "coco", vlm.Default)
+			if err != nil {
+				return nil, err
+			}
+			s.Grid, s.Batch = 4, 2
+			classes := make([]string, 80)
+			for i := range classes {
+				classes[i] = fmt.Sprint("thing ", i)
+			}
+			l, err := vlm.New(ctx, m, classes, s)
+			if err != nil {
+				return nil, err
+			}
+			var files [][]byte
+			var rows []int
+			for i, p := range strings.Split(size, ",") {
+				b, err := os.ReadFile(p)
+				if err != nil {
+					return nil, err
+				}
+				files, rows = append(files, b), append(rows, i)
+			}
+			observed := make([]int8, len(files)*len(classes))
+			for i := range files {
+				observed[i*len(classes)+i] = 1
+			}
+			return func() error {
+				_, broken, err := l.Label(ctx, vlm.Photos{Rows: rows, Files: files}, observed)
+				return errors.Join(append(broken, err)...)
+			}, nil
+		case "views": // views__PHOTO,PHOTO: files to 17 normalised views each
+			p, err := clip.NamedPreprocess("aevlp") // the released program's: squash, bilinear
+			if err != nil {
+				return nil, err
+			}
+			pre, err := clip.NewPreprocessor(p, 224, 224, 0, pixel.Options{})
+			if err != nil {
+				return nil, err
+			}
+			var files [][]byte
+			for _, p := range strings.Split(size, ",") {
+				b, err := os.ReadFile(p)
+				if err != nil {
+					return nil, err
+				}
+				files = append(files, b)
+			}
+			return func() error {
+				x, broken, err := pre.Views(ctx, files, 17, func(_, w, h int) ([]image.Rectangle, error) {
+					return append(label.Tiles(w, h, 4, nil), image.Rect(0, 0, w, h)), nil
+				})
+				if err == nil {
+					x.Free()
+				}
+				return errors.Join(append(broken, err)...)
+			}, nil
+		case "labels": // labels__1024: cosines to labels
+			s, err := vlm.Preset(vlm.DAMP, "coco", vlm.Default)
+			if err != nil {
+				return nil, err
+			}
+			global, tiles := torch.Rand(torch.S(count, 80)).MulScalar(0.3), torch.Rand(torch.S(16, count, 80)).MulScalar(0.3)
+			observed := make([]int8, count*80)
+			for i := range count {
+				observed[i*80+i%80] = 1
+			}
+			return func() error { _, err := s.Labels(global, tiles, observed); return err }, nil
 		case "tokens": // tokens_FILE: a text a line
 			b, err := os.ReadFile(rest)
 			if err != nil {

@@ -31,6 +31,10 @@ def ours(case, n=1):
     return float(line)
 
 
+def kind_of(case):
+    return case.split("_")[0]
+
+
 def timed(f):
     t = time.perf_counter(); f(); return time.perf_counter() - t
 
@@ -137,6 +141,42 @@ def start():
              "ratio_best": round(memory[peer] / memory["ours " + mine], 2), "ratio_paired_median": round(memory[peer] / memory["ours " + mine], 2), "rounds": a.rounds, "peak_fraction": ""})
 
 
+def damp(dtype):
+    """The released pattern of DAMP: all 17 views of two photos in one call, and all text features anew with the noise of the label graph. Photos are decoded beforehand."""
+    import glob, torchvision.transforms as T
+    from PIL import Image
+    global damp_photos
+    damp_photos = sorted(glob.glob(os.path.join(a.data, "data/coco/coco128/*/*.jpg")))[:2]
+    oc, tok, C, g = model("oc", dtype), SimpleTokenizer(), 80, 4
+    half = dtype == "bf16"
+    ids, ims, obs = tok([f"a photo of a thing {i}." for i in range(C)]), [Image.open(f).convert("RGB") for f in damp_photos], [0, 1]
+    tx = T.Compose([T.Resize((224, 224)), T.RandomHorizontalFlip(0.5), T.ToTensor(), T.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
+    ws, adj = [torch.randn(512, 1024) / 32, torch.randn(1024, 1024) / 32, torch.randn(1024, 512) / 22.6], torch.softmax(torch.randn(C, C), -1)
+
+    def views(im):
+        w, h = im.width // g, im.height // g
+        return torch.stack([tx(im)] + [tx(im.crop((x * w, y * h, (x + 1) * w, (y + 1) * h))) for y in range(g) for x in range(g)])
+
+    def text():
+        h0 = oc.encode_text(ids).float()
+        h = torch.nn.functional.leaky_relu(adj @ (h0 @ ws[0]), 0.2)
+        h = torch.nn.functional.leaky_relu(adj @ (h @ ws[1]), 0.2)
+        return torch.nn.functional.normalize(h0 + adj @ (h @ ws[2]), dim=-1)
+
+    def labels(s):
+        glob, loc = s[:, 0], s[:, 1:]
+        zl, mx = glob[torch.arange(len(s)), torch.tensor(obs)].clamp(max=0.3)[:, None], loc.amax(1)
+        v, i = ((glob + torch.where(mx > zl, mx, loc.amin(1))) / 2).topk(3, dim=1)
+        lab = torch.zeros(len(s), C).scatter_(1, i, (v >= 0.5).float())
+        return lab.scatter_(1, ((glob + loc.mean(1)) / 2).topk(int(0.3 * C), dim=1, largest=False).indices, 0.0)
+
+    def released():
+        t, x = text(), torch.cat([views(im) for im in ims])
+        f = torch.nn.functional.normalize(oc.encode_image(x.bfloat16() if half else x).float(), dim=-1)
+        return labels(torch.softmax(f @ t.T / 0.01, -1).view(len(ims), 17, C))
+    return {"released": released}, {"pillow": lambda: [views(im) for im in ims], "pillow with decoding": lambda: [views(Image.open(f).convert("RGB")) for f in damp_photos]}
+
+
 def peers(case):
     kind, dtype, n = (case.split("_") + ["", ""])[:3]
     half = dtype == "bf16"
@@ -150,6 +190,10 @@ def peers(case):
         texts = [f"A photo of a thing number {i}." for i in range(int(n))]
         return {"open_clip": lambda: oc.encode_text(tok(texts)), "hf max_length": lambda: ht(**rust(texts, padding="max_length", max_length=77, truncation=True, return_tensors="pt")).text_embeds,
                 "hf longest": lambda: ht(**rust(texts, padding=True, truncation=True, return_tensors="pt")).text_embeds}
+    if kind == "damp":
+        return damp("fp32")[0]  # the released program's type
+    if kind == "views":
+        return damp("fp32")[1]
     oc, ht = SimpleTokenizer(), rust_tokenizer()
     return {"open_clip": lambda: oc(caps), "rust": lambda: ht.backend_tokenizer.encode_batch_fast(caps)}
 
@@ -177,21 +221,25 @@ def add(row):
         w = csv.DictWriter(f, row.keys()); w.writeheader(); w.writerows(sorted(keep + rows, key=lambda r: (r["case"], r["peer"])))
 
 
-for case in ["tokens", "image_bf16_1", "image_bf16_8", "image_fp32_1", "image_fp32_8", "text_fp32_80", "text_bf16_80", "image_bf16_32", "image_fp32_32"]:
+for case in ["tokens", "image_bf16_1", "image_bf16_8", "image_fp32_1", "image_fp32_8", "text_fp32_80", "text_bf16_80", "image_bf16_32", "image_fp32_32", "views", "damp_fp32", "damp_bf16"]:
+    if not a.only and kind_of(case) in ("views", "damp"):
+        continue  # their own table
     if a.only and not any(o in case for o in a.only.split(",")):
         continue
     fs = peers(case)
     name = "tokens_" + capfile if case == "tokens" else case
+    if kind_of(case) in ("damp", "views"):
+        name += ("_" if case != "views" else "__") + ",".join(damp_photos)
     ours(name)
     for f in fs.values():
         f()
     mine, theirs = [], {k: [] for k in fs}
-    calls = 4 if case.endswith("_1") else 1  # a short call right after the other side's would meet its waiting threads
+    calls = 8 if case == "views" else 4 if case.endswith("_1") else 1  # a short call right after the other side's would meet its waiting threads
     for _ in range(a.rounds):
         for k, f in fs.items():
             theirs[k].append(timed(lambda: [f() for _ in range(calls)]) / calls)
         mine.append(ours(name, calls))
-    for k in fs if case == "tokens" or case.startswith("text") else [min(theirs, key=lambda k: min(theirs[k]))]:
+    for k in fs if case in ("tokens", "views") or case.startswith("text") else [min(theirs, key=lambda k: min(theirs[k]))]:
         ratio = statistics.median(t / m for t, m in zip(theirs[k], mine))
         row = {"case": case, "peer": k, "threads": a.threads if case != "tokens" else 1, "ours_ms": round(1e3 * min(mine), 3), "peer_ms": round(1e3 * min(theirs[k]), 3),
                "ratio_best": round(min(theirs[k]) / min(mine), 2), "ratio_paired_median": round(ratio, 2), "rounds": a.rounds, "peak_fraction": ""}
