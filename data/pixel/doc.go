@@ -11,8 +11,12 @@
 // # Formats
 //
 // The content decides, never the name. JPEG goes through libjpeg-turbo (accurate IDCT, smooth chroma upsampling; grey,
-// CMYK and YCCK, progressive, arithmetic coding). PNG goes through the standard library, BMP, TIFF and WebP through
-// golang.org/x/image; GIF is read here on top of compress/lzw. Of animations the first frame is taken.
+// CMYK and YCCK, progressive, arithmetic coding). PNG goes through the standard library, WebP through golang.org/x/image. GIF, BMP (all headers, masks and run
+// lengths that Pillow knows) and TIFF (strips, tiles, planes, BigTIFF; LZW, deflate, PackBits, CCITT group 3 and 4, JPEG) are read here on top of kept
+// decompressors. TIFF's orientation is always applied, as Pillow does. Of animations the first frame is taken.
+//
+// Not read, with an error that says so: TIFF of Lab colours, in Zstandard, LZMA or WebP compression, with CMYK or alpha in JPEG. Compressed big-endian TIFF of 32 bits or with a
+// sign is read right, where Pillow swaps the bytes.
 //
 // # Colours
 //

@@ -19,6 +19,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("RIFF\x20\x00\x00\x00WEBPVP8L\x05\x00\x00\x00\x2f\x0c\x00\x02\x00"))
 	f.Add([]byte("BM......"))
 	f.Add(withEXIF(goldenJPEGs(f)[1], exifBlock(binary.LittleEndian, 3, 5)))
+	for i, v := range variants(f) {
+		if i%12 == 0 && len(v.Data) < 2000 {
+			f.Add(v.file(f))
+		}
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o := Options{MaxPixels: 1 << 16, ApplyEXIF: true}
 		info, headerErr := Header(b, o)

@@ -2,11 +2,7 @@ package pixel
 
 import (
 	"bytes"
-	"image"
 	"image/png"
-
-	"golang.org/x/image/bmp"
-	"golang.org/x/image/tiff"
 )
 
 // Format is an image file format, in Pillow's spelling.
@@ -25,7 +21,7 @@ const (
 // Info is what a file's header says.
 type Info struct {
 	Format Format
-	W, H   int // as stored; EXIF orientations 5 to 8 swap them when applied
+	W, H   int // as stored; EXIF orientations 5 to 8 swap them when applied (in TIFF files always)
 }
 
 // Sniff tells the format from a file's first bytes.
@@ -40,7 +36,7 @@ func Sniff(b []byte) (Format, error) {
 		return GIF, nil
 	case has("BM"):
 		return BMP, nil
-	case has("II*\x00"), has("MM\x00*"):
+	case isTIFF(b):
 		return TIFF, nil
 	case has("RIFF") && len(b) >= 12 && string(b[8:12]) == "WEBP":
 		return WebP, nil
@@ -73,7 +69,6 @@ func Header(b []byte, o Options) (info Info, err error) {
 }
 
 func headerSize(f Format, b []byte) (w, h int, err error) {
-	var c image.Config
 	switch f {
 	case JPEG:
 		return jpegSize(b)
@@ -84,12 +79,9 @@ func headerSize(f Format, b []byte) (w, h int, err error) {
 	case PNG:
 		return pngSize(b)
 	case BMP:
-		c, err = bmp.DecodeConfig(bytes.NewReader(b))
+		return bmpSize(b)
 	case TIFF:
-		c, err = tiff.DecodeConfig(bytes.NewReader(b))
+		return tiffSize(b)
 	}
-	if err != nil {
-		return 0, 0, goError(f, err)
-	}
-	return c.Width, c.Height, nil
+	return 0, 0, unsupported("%s", f)
 }
