@@ -5,8 +5,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/gospml/gospml/cuda"
-	"github.com/gospml/gospml/third_party/native"
+	"github.com/gospml/gospml/spml/internal/oplib"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -131,36 +130,13 @@ func fixed(of func(v Values) []float64) func(v Values) func(b *Batch) []float64 
 }
 
 // OpsLibrary is the file of the fused operators.
-const OpsLibrary = "libgospml-ops-cpu.so"
-
-var fusedAvailable = sync.OnceValue(func() error {
-	if err := torch.Available(); err != nil {
-		return err
-	}
-	path, err := native.FindLib(OpsLibrary)
-	if err != nil {
-		return err
-	}
-	return torch.LoadOps(path)
-})
+const OpsLibrary = oplib.CPULibrary
 
 // CUDALibrary is the file of the fused operators' CUDA kernels; `make cuda` builds it.
-const CUDALibrary = "libgospml-ops-cuda.so"
-
-// cudaKernels loads the CUDA kernels, after the CUDA part of libtorch.
-var cudaKernels = sync.OnceValue(func() error {
-	if err := cuda.Available(); err != nil {
-		return err
-	}
-	path, err := native.FindLib(CUDALibrary)
-	if err != nil {
-		return err
-	}
-	return torch.LoadOps(path)
-})
+const CUDALibrary = oplib.CUDALibrary
 
 // FusedAvailable loads the library of fused operators and says why they cannot be used; nil where they can.
-func FusedAvailable() error { return fusedAvailable() }
+func FusedAvailable() error { return oplib.CPU() }
 
 var sayUnavailable = sync.OnceFunc(func() {
 	slog.Warn("fused losses are not available, the slower composed forms are used", "reason", FusedAvailable())
@@ -172,7 +148,7 @@ func (c *checked) refuses(b *Batch) string {
 	case b.Frozen != nil:
 		return "Batch.Frozen needs the composed form"
 	case b.Logits.Device().Type == torch.DeviceCUDA:
-		if err := cudaKernels(); err != nil {
+		if err := oplib.CUDA(); err != nil {
 			return err.Error()
 		}
 	case b.Logits.Device().Type != torch.DeviceCPU:

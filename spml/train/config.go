@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/loss"
 )
@@ -105,6 +106,10 @@ type Config struct {
 	Run     string `yaml:"run,omitempty"` // run directory; empty = nothing is written
 	Threads int    `yaml:"threads"`       // intra-op threads; 0 = libtorch's choice
 	CacheMB int    `yaml:"cache_mb"`      // memory for decoded images
+	// Where decoded images are kept: auto (memory where they fit into CacheMB, else a file in CacheDir if that is given), memory, file or none.
+	Cache       string `yaml:"cache,omitempty"`
+	CacheDir    string `yaml:"cache_dir,omitempty"`     // folder for a cache file, on a fast disk
+	CacheFileMB int    `yaml:"cache_file_mb,omitempty"` // largest cache file; 0 = what the images need
 }
 
 // Resolve returns the settings with every default filled in, or says which one is wrong.
@@ -219,8 +224,17 @@ func (c Config) Resolve() (Config, error) {
 	if err := c.resolveTraining(e); err != nil {
 		return Config{}, err
 	}
-	if c.Threads < 0 || c.CacheMB < 0 {
-		return fail("threads and cache_mb cannot be negative")
+	if c.Threads < 0 || c.CacheMB < 0 || c.CacheFileMB < 0 {
+		return fail("threads, cache_mb and cache_file_mb cannot be negative")
+	}
+	switch data.CacheKind(c.Cache) {
+	case "", data.CacheAuto, data.CacheMemory, data.CacheNone:
+	case data.CacheFile:
+		if c.CacheDir == "" {
+			return fail("cache file needs a folder: give --cache-dir")
+		}
+	default:
+		return fail("cache %q is none of auto, memory, file, none", c.Cache)
 	}
 	if c.LogEps < 0 || c.LogEps >= 1 {
 		return fail("log_eps is %v, want 0 (exact) or a small positive number", c.LogEps)
@@ -242,7 +256,7 @@ func (e *ConfigError) Error() string { return e.Msg }
 
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {
-	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.Init, &c.StageOne, &c.Run} {
+	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.Init, &c.StageOne, &c.Run, &c.CacheDir} {
 		if *p == "" || p == &c.Clip && *p == BuiltinClip || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
 			continue
 		}

@@ -138,7 +138,7 @@ func (f *fineTune) whole() []*torch.Tensor { return f.head.parameters() }
 
 // compute is forward in the precision that is set.
 func (f *fineTune) compute(v *view, b *loss.Batch) error {
-	x, err := f.input(v.images, v.from, v.from+len(v.places), v.flip != nil)
+	x, err := f.in.Batch(v.images, v.from, v.from+len(v.places), v.flip != nil)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/input"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -22,8 +24,8 @@ type network struct {
 	*session
 	model  backbone.Model
 	loader *data.Loader
-	size   int       // side of the input
-	pixels []float32 // of one batch, [B, 3, size, size]
+	in     *input.Input
+	size   int // side of the input
 }
 
 func newNetwork(s *session) (*network, error) {
@@ -43,29 +45,33 @@ func newNetwork(s *session) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.loader, err = data.NewLoader(s.ds, data.LoaderOptions{Width: n.size, Height: n.size, CacheBytes: s.cacheBytes, Log: s.ev.logger()})
+	// Channels-last order: convolutions on the CPU run several times faster on it.
+	if n.in, err = input.New(torch.CPU, n.size, n.size, s.ds.N(), 0, input.Options{Mean: pixel.ImageNetMean, Std: pixel.ImageNetStd, ChannelsLast: true}); err != nil {
+		return nil, err
+	}
+	n.loader, err = data.NewLoader(s.ds, s.loaderOptions(n.size))
+	if err == nil && s.c.CacheDir != "" && s.cacheBytes > 0 {
+		s.ev.note("decoded images are kept in " + n.loader.CachedIn())
+	}
 	return n, err
 }
 
-func (n *network) close() error { return n.loader.Close() }
-
-// input turns the images from … to-1 of a batch into the normalised tensor [to-from, 3, size, size] in channels-last order, which
-// convolutions on the CPU run several times faster on.
-func (n *network) input(b *data.Batch, from, to int, flip bool) (*torch.Tensor, error) {
-	per := 3 * n.size * n.size
-	if need := (to - from) * per; cap(n.pixels) < need {
-		n.pixels = make([]float32, need)
+// loaderOptions are the settings of the loader's cache.
+func (s *session) loaderOptions(side int) data.LoaderOptions {
+	o := data.LoaderOptions{Width: side, Height: side, Log: s.ev.logger()}
+	if s.cacheBytes == 0 || s.c.Cache == string(data.CacheNone) {
+		return o
 	}
-	n.pixels = n.pixels[:(to-from)*per]
-	for i := from; i < to; i++ {
-		err := pixel.Normalize(n.pixels[(i-from)*per:(i-from+1)*per], b.Images[i], n.size, n.size, pixel.ImageNetMean, pixel.ImageNetStd, flip && b.Flip[i])
-		if err != nil {
-			return nil, err
+	o.Cache, o.CacheBytes = data.CacheKind(s.c.Cache), s.cacheBytes
+	if o.CacheDir = s.c.CacheDir; o.CacheDir != "" {
+		if o.CacheFileBytes = int64(s.c.CacheFileMB) << 20; o.CacheFileBytes == 0 {
+			o.CacheFileBytes = math.MaxInt64
 		}
 	}
-	x := torch.FromSlice(n.pixels, to-from, 3, n.size, n.size)
-	return x.ContiguousFormat(torch.ChannelsLast), nil
+	return o
 }
+
+func (n *network) close() error { return n.loader.Close() }
 
 // forEach runs f on batches of rows in order, in inference mode, inside a scope.
 func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []int, f func(x *torch.Tensor)) ([]int, error) {
@@ -79,7 +85,7 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 		torch.Scope(func(*torch.Arena) {
 			torch.NoGrad(func() {
 				var x *torch.Tensor
-				if x, err = n.input(b, 0, b.Len(), false); err == nil {
+				if x, err = n.in.Batch(b, 0, b.Len(), false); err == nil {
 					n.cast(func() { f(x) })
 				}
 			})

@@ -109,7 +109,7 @@ func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
 	p.DiskBytes = int64(p.Checkpoints+1)*p.CheckpointBytes + p.ModelBytes // one more while it is written
 	p.ResidentBytes = resident()
 	p.MemoryBytes = p.ResidentBytes
-	if c.Mode == FineTune {
+	if c.Mode == FineTune && c.Cache != string(data.CacheNone) && c.Cache != string(data.CacheFile) {
 		side := int64(c.ImageSize)
 		p.MemoryBytes += min(int64(c.CacheMB)<<20, 3*side*side*int64(ds.N()))
 	}

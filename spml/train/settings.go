@@ -86,6 +86,9 @@ var settingDocs = map[string]string{
 	"run":             "run directory to write",
 	"threads":         "threads per operation (0: all cores)",
 	"cache_mb":        "memory for decoded images in MB (default 4096)",
+	"cache":           "where decoded images are kept: auto (memory, or a file where they do not fit and cache_dir is given), memory, file or none",
+	"cache_dir":       "folder for a file of decoded images, on a fast disk; the file is gone with the process",
+	"cache_file_mb":   "largest such file in MB (default: what the images need)",
 
 	"grad_checkpointing": "compute again during backward instead of keeping: none, head (a decoder's layers), all (a ResNet's blocks too) (default none)",
 }

@@ -1,0 +1,166 @@
+package input
+
+import (
+	"fmt"
+
+	"github.com/gospml/gospml/cuda"
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/torch"
+)
+
+// HalfOfFree as a cache's size is what all pictures need, at most half of the device's free memory.
+const HalfOfFree = -1
+
+// Input brings the batches of a loader to a device. It belongs to one goroutine at a time.
+type Input struct {
+	h, w   int
+	device torch.Device
+	o      Options
+	store  *torch.Tensor // uint8 [places, H, W, 3] on the device; nil: no cache
+	place  map[int]int   // row -> place
+	places int
+	used   int
+	pinned *torch.Tensor // the last upload, which may not be freed before it is over
+}
+
+// New makes the input for pictures of w × h of a data set of rows rows. cacheBytes is memory of the device for pictures, so that a row is uploaded once; 0 keeps none: on the CPU
+// that is right, since the loader's own cache hands out views.
+func New(device torch.Device, w, h, rows int, cacheBytes int64, o Options) (*Input, error) {
+	if w < 1 || h < 1 || rows < 0 || cacheBytes < HalfOfFree {
+		return nil, fmt.Errorf("input: pictures of %d × %d, %d rows and a cache of %d bytes make no sense", w, h, rows, cacheBytes)
+	}
+	in := &Input{h: h, w: w, device: device, o: o.filled(), place: map[int]int{}}
+	if device.Type == torch.DeviceCUDA {
+		if err := available(device); err != nil {
+			return nil, err
+		}
+	}
+	image := 3 * int64(w) * int64(h)
+	if cacheBytes == HalfOfFree {
+		cacheBytes = 0
+		if device.Type == torch.DeviceCUDA {
+			free, _, err := cuda.MemoryInfo(max(device.Index, 0))
+			if err != nil {
+				return nil, err
+			}
+			cacheBytes = free / 2
+		}
+	}
+	if in.places = int(min(cacheBytes/image, int64(rows))); in.places > 0 {
+		err := torch.Try(func() {
+			outside(func() { in.store = torch.Empty([]int{in.places, h, w, 3}, torch.Uint8, device) })
+		})
+		if err != nil {
+			return nil, fmt.Errorf("input: the cache of %d pictures: %w", in.places, err)
+		}
+	}
+	return in, nil
+}
+
+// Close frees the cache.
+func (in *Input) Close() {
+	if in.store != nil {
+		in.store.Free()
+	}
+	in.store, in.pinned, in.place, in.places, in.used = nil, nil, map[int]int{}, 0, 0
+}
+
+// Cached is the number of pictures that are on the device.
+func (in *Input) Cached() int { return len(in.place) }
+
+// Batch turns the images from … to-1 of a batch into numbers [to-from, 3, H, W] on the device, mirrored where flip is set and the batch says so.
+func (in *Input) Batch(b *data.Batch, from, to int, flip bool) (x *torch.Tensor, err error) {
+	if from < 0 || to < from || to > b.Len() {
+		return nil, fmt.Errorf("input: images %d to %d of a batch of %d", from, to, b.Len())
+	}
+	if b.Width != in.w || b.Height != in.h {
+		return nil, fmt.Errorf("input: images of %d × %d, want %d × %d", b.Width, b.Height, in.w, in.h)
+	}
+	var bad error
+	err = torch.Try(func() {
+		var pixels, mirrored *torch.Tensor
+		if pixels, bad = in.pixels(b.Rows[from:to], b.Images[from:to]); bad != nil {
+			return
+		}
+		if flip {
+			mirrored = torch.FromSlice(b.Flip[from:to]).ToDevice(in.device)
+		}
+		x, bad = Normalize(pixels, mirrored, in.o)
+	})
+	if err == nil {
+		err = bad
+	}
+	return x, err
+}
+
+// pixels are the images on the device, uint8 [n, H, W, 3].
+func (in *Input) pixels(rows []int, images [][]byte) (*torch.Tensor, error) {
+	if in.store == nil {
+		return in.upload(images)
+	}
+	var missing [][]byte
+	at := make([]int64, len(rows)) // place, or behind all places the number among the missing
+	hits := 0
+	for i, r := range rows {
+		if p, ok := in.place[r]; ok {
+			at[i] = int64(p)
+			hits++
+		} else {
+			at[i] = int64(in.places + len(missing))
+			missing = append(missing, images[i])
+		}
+	}
+	if len(missing) == 0 {
+		return in.store.IndexSelect(0, torch.FromSlice(at).ToDevice(in.device)), nil
+	}
+	up, err := in.upload(missing)
+	if err != nil {
+		return nil, err
+	}
+	if keep := min(len(missing), in.places-in.used); keep > 0 {
+		in.store.Narrow(0, in.used, keep).Copy_(up.Narrow(0, 0, keep))
+		for i, r := range rows {
+			if n := int(at[i]) - in.places; n >= 0 && n < keep {
+				in.place[r] = in.used + n // a row that stands twice in a batch keeps its last place; the other one is never read
+			}
+		}
+		in.used += keep
+	}
+	if hits == 0 {
+		return up, nil
+	}
+	var known []int64
+	for i, p := range at {
+		if p < int64(in.places) {
+			known = append(known, p)
+			at[i] = int64(len(known) - 1)
+		}
+	}
+	for i, p := range at {
+		if p >= int64(in.places) {
+			at[i] = p - int64(in.places) + int64(len(known))
+		}
+	}
+	both := torch.Cat([]*torch.Tensor{in.store.IndexSelect(0, torch.FromSlice(known).ToDevice(in.device)), up}, 0)
+	return both.IndexSelect(0, torch.FromSlice(at).ToDevice(in.device)), nil
+}
+
+// upload stacks images and brings them to the device.
+func (in *Input) upload(images [][]byte) (*torch.Tensor, error) {
+	per := 3 * in.w * in.h
+	p := torch.Empty([]int{len(images), in.h, in.w, 3}, torch.Uint8)
+	torch.View(p, func(dst []byte) {
+		for i, image := range images {
+			copy(dst[i*per:(i+1)*per], image)
+		}
+	})
+	if in.device.Type != torch.DeviceCUDA {
+		return p.ToDevice(in.device), nil
+	}
+	pinned, err := cuda.Pin(p)
+	if err != nil {
+		return nil, err
+	}
+	in.pinned = pinned
+	return cuda.ToAsync(pinned, in.device.Index)
+}
