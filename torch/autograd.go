@@ -107,6 +107,9 @@ func Grads(ts []*Tensor) []*Tensor {
 
 // SetGrad replaces the accumulated gradient; nil clears it.
 func (t *Tensor) SetGrad(g *Tensor) {
+	if Recording() {
+		notRecorded("set_grad", "replays would not set it again; use Copy_ on the gradient")
+	}
 	var gh uint64
 	if g != nil {
 		gh = g.handle("set_grad")
@@ -148,6 +151,9 @@ func (t *Tensor) SetRequiresGrad(on bool) *Tensor {
 
 // SetData makes t show the storage of source, keeping its identity (parameters that an optimizer knows stay known).
 func (t *Tensor) SetData(source *Tensor) {
+	if Recording() {
+		notRecorded("set_data", "replays would not set it again; use Copy_")
+	}
 	r := abi.SetData(t.handle("set_data"), source.handle("set_data"))
 	check("set_data", &r, t, source)
 	runtime.KeepAlive(t)

@@ -78,6 +78,9 @@ func FromBytes(data []byte, dtype DType, shape ...int) *Tensor {
 
 // memory shows the bytes of a contiguous CPU tensor; they are valid while t is.
 func (t *Tensor) memory(op string) []byte {
+	if Recording() {
+		notRecorded(op, "Go code sees or writes the elements, which replays would not repeat; make tensors from Go data before the step or pass them as inputs, and read results after it")
+	}
 	d := t.describe(op)
 	if dev := deviceOf(d.Device); dev.Type != DeviceCPU {
 		panic(&Error{Kind: KindRuntime, Op: op, Msg: fmt.Sprintf("the tensor is on %v; move it with ToDevice(CPU) first", dev)})

@@ -15,6 +15,7 @@ func init() {
 		}
 		return out
 	}
+	link.Follow = follow
 	link.Error = func(op string, r *abi.Result) error {
 		if r.Kind == abi.OK {
 			return nil

@@ -9,6 +9,9 @@ import (
 // ManualSeed seeds the default generators of all devices, as torch.manual_seed: the same seed gives Python's numbers.
 func ManualSeed(seed int64) {
 	mustLoad()
+	if Recording() {
+		notRecorded("manual_seed", "replays would not seed again; seed before the step")
+	}
 	r := abi.ManualSeed(uint64(seed))
 	check("manual_seed", &r)
 }
@@ -40,6 +43,9 @@ func (g *Generator) handle(op string) uint64 {
 
 // Seed restarts the generator.
 func (g *Generator) Seed(seed int64) {
+	if Recording() {
+		notRecorded("manual_seed", "replays would not seed again; seed before the step")
+	}
 	r := abi.SeedGenerator(g.handle("manual_seed"), uint64(seed))
 	check("manual_seed", &r)
 	runtime.KeepAlive(g)
@@ -55,6 +61,9 @@ func (g *Generator) State() *Tensor {
 
 // SetState restores a state.
 func (g *Generator) SetState(state *Tensor) {
+	if Recording() {
+		notRecorded("set_state", "replays would not set it again; set it before the step")
+	}
 	r := abi.SetGeneratorState(g.handle("set_state"), state.handle("set_state"))
 	check("set_state", &r, state)
 	runtime.KeepAlive(g)
@@ -71,6 +80,9 @@ func RNGState() *Tensor {
 
 // SetRNGState restores the default CPU generator, as torch.set_rng_state.
 func SetRNGState(state *Tensor) {
+	if Recording() {
+		notRecorded("set_rng_state", "replays would not set it again; set it before the step")
+	}
 	r := abi.SetGeneratorState(0, state.handle("set_rng_state"))
 	check("set_rng_state", &r, state)
 	runtime.KeepAlive(state)

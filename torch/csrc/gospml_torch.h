@@ -204,6 +204,20 @@ typedef struct {
   gs_result (*get_flag)(int which);
   gs_result (*profile_begin)(void);
   gs_result (*profile_end)(uint64_t handle);                       /* block: lines "operator\tcalls\tnanoseconds\tnanoseconds of its own" */
+
+  /* Recorded steps: begin and end take down what operators are called on this thread, plan (after the step's handles are released) makes
+   * it ready, replay runs it. A recording may be replayed from any thread, by one at a time. */
+  gs_result (*record_begin)(uint64_t id, const uint64_t *inputs, size_t n); /* GS_TENSORS: what the step reads instead of inputs */
+  gs_result (*record_end)(const uint64_t *outputs, size_t n);               /* w[0] = recording */
+  void (*record_cancel)(void);
+  void (*record_fail)(const char *why);                                     /* record_end will fail with these words */
+  uint64_t (*record_current)(int64_t *position);                            /* id of the recording under way on this thread, 0 = none; calls so far */
+  gs_result (*record_plan)(uint64_t recording);
+  gs_result (*record_outputs)(uint64_t recording);                          /* GS_TENSORS, which every replay overwrites */
+  gs_result (*record_set)(uint64_t recording, uint64_t call, uint32_t argument, double value);
+  gs_result (*replay)(uint64_t recording, const uint64_t *inputs, size_t n, uint32_t flags); /* w[0]: 0 ran, 1 inputs of another form, 2 what the step refers to has changed */
+  gs_result (*record_text)(uint64_t recording);                             /* block: bytes of planned memory, then the calls, one a line */
+  void (*record_free)(uint64_t recording);
 } gs_api;
 
 #if defined(__GNUC__)

@@ -156,5 +156,16 @@ gs_result set_flag(int, int);
 gs_result get_flag(int);
 gs_result profile_begin();
 gs_result profile_end(uint64_t);
+gs_result record_begin(uint64_t, const uint64_t*, size_t);
+gs_result record_end(const uint64_t*, size_t);
+void record_cancel();
+void record_fail(const char*);
+uint64_t record_current(int64_t*);
+gs_result record_plan(uint64_t);
+gs_result record_outputs(uint64_t);
+gs_result record_set(uint64_t, uint64_t, uint32_t, double);
+gs_result replay(uint64_t, const uint64_t*, size_t, uint32_t);
+gs_result record_text(uint64_t);
+void record_free(uint64_t);
 
 } // namespace gs

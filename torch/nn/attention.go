@@ -154,6 +154,8 @@ func (m *MultiheadAttention) Forward(query, key, value *torch.Tensor, o Attentio
 	}
 	mask := m.mask(&made, o, q.DType(), n, l, s, extra)
 	p := 0.0
+	training := m.Training
+	torch.ReplayIf(func() bool { return m.Training == training })
 	if m.Training {
 		p = m.Dropout
 	}

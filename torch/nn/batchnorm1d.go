@@ -40,6 +40,7 @@ func (b *BatchNorm1d) Forward(x *torch.Tensor) *torch.Tensor {
 		refuse("nn.BatchNorm1d", "expected 2D or 3D input, got %dD input", len(s))
 	}
 	train := b.Training && !b.Frozen
+	torch.ReplayIf(func() bool { return train == (b.Training && !b.Frozen) })
 	if train {
 		if s[0] == 1 && (len(s) == 2 || s[2] == 1) {
 			refuse("nn.BatchNorm1d", "expected more than 1 value per channel when training, got input size %v; use a larger batch, or FreezeBatchNorm", s)

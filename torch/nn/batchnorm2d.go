@@ -44,6 +44,7 @@ func NewBatchNorm2d(numFeatures int, opts ...Option) *BatchNorm2d {
 // running statistics.
 func (b *BatchNorm2d) Forward(x *torch.Tensor) *torch.Tensor {
 	train := b.Training && !b.Frozen
+	torch.ReplayIf(func() bool { return train == (b.Training && !b.Frozen) })
 	if train && b.sum != nil {
 		return b.synced(x)
 	}

@@ -19,6 +19,8 @@ func NewDropout(p float64) *Dropout {
 
 // Forward keeps the shape.
 func (d *Dropout) Forward(x *torch.Tensor) *torch.Tensor {
+	training, p := d.Training, d.P
+	torch.ReplayIf(func() bool { return d.Training == training && d.P == p })
 	if !d.Training {
 		return x
 	}
@@ -39,6 +41,8 @@ func NewDropout2d(p float64) *Dropout2d {
 
 // Forward keeps the shape.
 func (d *Dropout2d) Forward(x *torch.Tensor) *torch.Tensor {
+	training, p := d.Training, d.P
+	torch.ReplayIf(func() bool { return d.Training == training && d.P == p })
 	if !d.Training {
 		return x
 	}
@@ -60,6 +64,8 @@ func NewDropPath(p float64) *DropPath {
 
 // Forward keeps the shape [B, *].
 func (d *DropPath) Forward(x *torch.Tensor) *torch.Tensor {
+	training, p := d.Training, d.P
+	torch.ReplayIf(func() bool { return d.Training == training && d.P == p })
 	if !d.Training || d.P == 0 {
 		return x
 	}

@@ -61,6 +61,11 @@ func adamCore(kind string, weightDecay float64, kernel adamKernel) core {
 				largest = nil
 			}
 			kernel(b.params, b.grads, b.state[1], b.state[2], largest, b.state[0], h.LR, h.Betas[0], h.Betas[1], h.WeightDecay, h.Eps, h.AMSGrad, h.Maximize)
+			follow(6, &h.LR, &h.Betas[0], &h.Betas[1], &h.WeightDecay, &h.Eps)
+		},
+		frozen: func(h Hyper) Hyper {
+			h.LR, h.Betas, h.WeightDecay, h.Eps = 0, [2]float64{}, 0, 0
+			return h
 		},
 	}
 }
@@ -70,6 +75,10 @@ func adamCore(kind string, weightDecay float64, kernel adamKernel) core {
 func advance(steps []*torch.Tensor, dev torch.Device) {
 	if dev.Type != torch.DeviceCPU {
 		torch.ForeachAddScalar_(steps, 1)
+		return
+	}
+	if torch.Recording() {
+		torch.Call("gospml::advance_", steps)
 		return
 	}
 	for _, t := range steps {

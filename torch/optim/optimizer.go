@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/internal/link"
 )
 
 // Optimizer is what SGD, Adam, AdamW, Adamax, Adagrad and RMSprop have in common.
@@ -134,6 +135,7 @@ type core struct {
 	fill   func(h *Hyper, s *slot, p *torch.Tensor) // makes it
 	apply  func(h *Hyper, b *batch)                 // one kernel call
 	verify func(h *Hyper) error
+	frozen func(h Hyper) Hyper // without the numbers that apply lets recorded steps follow
 }
 
 func refuse(op, format string, arguments ...any) {
@@ -211,6 +213,7 @@ func (c *core) Step() {
 			grads := torch.Grads(c.all)
 			c.prepare(grads)
 			for _, g := range c.groups {
+				c.watch(g)
 				g.sort(grads[:len(g.Params)])
 				for _, b := range g.batches {
 					if len(b.params) > 0 {
@@ -223,6 +226,23 @@ func (c *core) Step() {
 	})
 }
 
+// watch has a recorded step recorded anew where a number of the group that it cannot follow has changed.
+func (c *core) watch(g *Group) {
+	frozen := c.frozen
+	if frozen == nil {
+		frozen = func(h Hyper) Hyper { return h }
+	}
+	then := frozen(g.Hyper)
+	torch.ReplayIf(func() bool { return frozen(g.Hyper) == then })
+}
+
+// follow lets a recorded step read numbers anew, which are arguments of the operator called last from the given one on.
+func follow(first int, numbers ...*float64) {
+	for i, x := range numbers {
+		link.Follow(first+i, func() float64 { return *x })
+	}
+}
+
 // prepare makes the state that parameters with a gradient lack.
 func (c *core) prepare(grads []*torch.Tensor) {
 	var missing []func()
@@ -233,6 +253,9 @@ func (c *core) prepare(grads []*torch.Tensor) {
 			}
 		}
 		grads = grads[len(g.Params):]
+	}
+	if missing != nil && torch.Recording() {
+		refuse(c.kind, "a parameter has its first gradient while a step is recorded; run that step once without recording, so that the optimizer makes its state")
 	}
 	if missing != nil {
 		outside(func() {

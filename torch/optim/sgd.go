@@ -34,6 +34,14 @@ func NewSGD(params []*torch.Tensor, opts ...Option) *SGD {
 				buffers = nil
 			}
 			torch.FusedSGD_(b.params, b.grads, buffers, h.WeightDecay, h.Momentum, h.LR, h.Dampening, h.Nesterov, h.Maximize, b.fresh)
+			follow(3, &h.WeightDecay, &h.Momentum, &h.LR, &h.Dampening)
+		},
+		frozen: func(h Hyper) Hyper {
+			h.WeightDecay, h.LR, h.Dampening = 0, 0, 0
+			if h.Momentum != 0 { // without it there are no buffers
+				h.Momentum = 1
+			}
+			return h
 		},
 	}}
 	o.start(params, opts)

@@ -31,6 +31,10 @@ package abi
 #cgo nocallback gs_retain
 #cgo noescape gs_get_grads
 #cgo nocallback gs_get_grads
+#cgo noescape gs_replay
+#cgo nocallback gs_replay
+#cgo noescape gs_record_current
+#cgo nocallback gs_record_current
 #cgo noescape gs_zero_grads
 #cgo nocallback gs_zero_grads
 
@@ -115,6 +119,17 @@ static gs_result gs_set_flag(int which, int v) { return api->set_flag(which, v);
 static gs_result gs_get_flag(int which) { return api->get_flag(which); }
 static gs_result gs_profile_begin(void) { return api->profile_begin(); }
 static gs_result gs_profile_end(uint64_t h) { return api->profile_end(h); }
+static gs_result gs_record_begin(uint64_t id, const uint64_t *in, size_t n) { return api->record_begin(id, in, n); }
+static gs_result gs_record_end(const uint64_t *out, size_t n) { return api->record_end(out, n); }
+static void gs_record_cancel(void) { api->record_cancel(); }
+static void gs_record_fail(const char *why) { api->record_fail(why); }
+static uint64_t gs_record_current(int64_t *at) { return api->record_current(at); }
+static gs_result gs_record_plan(uint64_t h) { return api->record_plan(h); }
+static gs_result gs_record_outputs(uint64_t h) { return api->record_outputs(h); }
+static gs_result gs_record_set(uint64_t h, uint64_t c, uint32_t a, double v) { return api->record_set(h, c, a, v); }
+static gs_result gs_replay(uint64_t h, const uint64_t *in, size_t n, uint32_t flags) { return api->replay(h, in, n, flags); }
+static gs_result gs_record_text(uint64_t h) { return api->record_text(h); }
+static void gs_record_free(uint64_t h) { api->record_free(h); }
 static void gs_set_go_function(gs_go_function f) { if (api->set_go_function) api->set_go_function(f); }
 */
 import "C"
@@ -387,6 +402,57 @@ func ProfileBegin() Result { return result(C.gs_profile_begin()) }
 
 // ProfileEnd is the profile as text in W[0].
 func ProfileEnd(h uint64) Result { return result(C.gs_profile_end(C.uint64_t(h))) }
+
+// RecordBegin starts to record what this OS thread calls; the result holds what the step reads instead of inputs.
+func RecordBegin(id uint64, inputs []uint64) Result {
+	return result(C.gs_record_begin(C.uint64_t(id), words(inputs), C.size_t(len(inputs))))
+}
+
+// RecordEnd stops; W[0] is the recording.
+func RecordEnd(outputs []uint64) Result {
+	return result(C.gs_record_end(words(outputs), C.size_t(len(outputs))))
+}
+
+// RecordCancel stops and forgets.
+func RecordCancel() { C.gs_record_cancel() }
+
+// RecordFail makes RecordEnd fail with these words.
+func RecordFail(why string) {
+	p := C.CString(why)
+	defer C.free(unsafe.Pointer(p))
+	C.gs_record_fail(p)
+}
+
+// RecordCurrent is the id of the recording under way on this OS thread, 0 where there is none, and the number of its calls so far.
+func RecordCurrent() (id uint64, calls int64) {
+	id = uint64(C.gs_record_current((*C.int64_t)(unsafe.Pointer(&calls))))
+	return id, calls
+}
+
+// RecordPlan makes a recording ready, after the handles of its step are released.
+func RecordPlan(h uint64) Result { return result(C.gs_record_plan(C.uint64_t(h))) }
+
+// RecordOutputs returns the step's outputs.
+func RecordOutputs(h uint64) Result { return result(C.gs_record_outputs(C.uint64_t(h))) }
+
+// RecordSet changes a number among the arguments of a call.
+func RecordSet(h, call uint64, argument int, v float64) Result {
+	return result(C.gs_record_set(C.uint64_t(h), C.uint64_t(call), C.uint32_t(argument), C.double(v)))
+}
+
+// Replay runs a recording: W[0] is 0, 1 where the inputs have another form, 2 where what the step refers to has changed.
+func Replay(h uint64, inputs []uint64) Result {
+	flags := slots.acquire()
+	r := C.gs_replay(C.uint64_t(h), words(inputs), C.size_t(len(inputs)), C.uint32_t(flags))
+	slots.release()
+	return result(r)
+}
+
+// RecordText is the number of planned bytes and the calls of a recording, one a line, in W[0].
+func RecordText(h uint64) Result { return result(C.gs_record_text(C.uint64_t(h))) }
+
+// RecordFree frees a recording.
+func RecordFree(h uint64) { C.gs_record_free(C.uint64_t(h)) }
 
 func open(path string) (unsafe.Pointer, string) {
 	p := C.CString(path)

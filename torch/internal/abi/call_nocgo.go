@@ -62,17 +62,28 @@ func Grad(outputs, inputs, gradOutputs []uint64, retain, create, allowUnused boo
 	return refuse()
 }
 
-func DeadFunctions(ids []uint64) int                   { return 0 }
-func Own(h uint64) uint64                              { return 0 }
-func Hook(h, id uint64) Result                         { return refuse() }
-func Unhook(h, at uint64) Result                       { return refuse() }
-func AutocastEnter(device int, on bool, dt int) Result { return refuse() }
-func AutocastLeave(device int, before uint64)          {}
-func AutocastState(device int) Result                  { return refuse() }
-func SetFlag(which, value int) Result                  { return refuse() }
-func GetFlag(which int) Result                         { return refuse() }
-func ProfileBegin() Result                             { return refuse() }
-func ProfileEnd(h uint64) Result                       { return refuse() }
+func DeadFunctions(ids []uint64) int                           { return 0 }
+func Own(h uint64) uint64                                      { return 0 }
+func Hook(h, id uint64) Result                                 { return refuse() }
+func Unhook(h, at uint64) Result                               { return refuse() }
+func AutocastEnter(device int, on bool, dt int) Result         { return refuse() }
+func AutocastLeave(device int, before uint64)                  {}
+func AutocastState(device int) Result                          { return refuse() }
+func SetFlag(which, value int) Result                          { return refuse() }
+func GetFlag(which int) Result                                 { return refuse() }
+func ProfileBegin() Result                                     { return refuse() }
+func ProfileEnd(h uint64) Result                               { return refuse() }
+func RecordBegin(id uint64, inputs []uint64) Result            { return refuse() }
+func RecordEnd(outputs []uint64) Result                        { return refuse() }
+func RecordCancel()                                            {}
+func RecordFail(why string)                                    {}
+func RecordCurrent() (uint64, int64)                           { return 0, 0 }
+func RecordPlan(h uint64) Result                               { return refuse() }
+func RecordOutputs(h uint64) Result                            { return refuse() }
+func RecordSet(h, call uint64, argument int, v float64) Result { return refuse() }
+func Replay(h uint64, inputs []uint64) Result                  { return refuse() }
+func RecordText(h uint64) Result                               { return refuse() }
+func RecordFree(h uint64)                                      {}
 func Node(id uint64, inputs, outputs []uint64, differentiable []uint8, saved []uint64) Result {
 	return refuse()
 }
