@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gospml/gospml/cuda/internal/abi"
+	"github.com/gospml/gospml/internal/capture"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -50,6 +51,16 @@ func Capture(device int, shared *Graph, f func() error) (*Graph, error) {
 		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
+}
+
+func init() {
+	capture.Graph = func(device int, f func() error) (replay, release func() error, err error) {
+		g, err := Capture(device, nil, f)
+		if err != nil {
+			return nil, nil, err
+		}
+		return g.Replay, g.Close, nil
+	}
 }
 
 // Replay launches the graph in the current stream.

@@ -127,6 +127,12 @@ var cases = map[string]func(data string) (func(n int) error, error){
 	"mlp_adamw": func(string) (func(int) error, error) {
 		return mlp(func(p []*torch.Tensor) optim.Optimizer { return optim.NewAdamW(p, optim.LR(1e-3)) }), nil
 	},
+	"mlp_sgd_recorded": func(string) (func(int) error, error) {
+		return recordedMLP(func(p []*torch.Tensor) optim.Optimizer { return optim.NewSGD(p, optim.LR(0.01)) }), nil
+	},
+	"mlp_adamw_recorded": func(string) (func(int) error, error) {
+		return recordedMLP(func(p []*torch.Tensor) optim.Optimizer { return optim.NewAdamW(p, optim.LR(1e-3)) }), nil
+	},
 	"jpeg448": func(data string) (func(int) error, error) {
 		photos, err := scenes(data, 64)
 		if err != nil {
@@ -162,6 +168,29 @@ func mlp(make func([]*torch.Tensor) optim.Optimizer) func(n int) error {
 				m.Forward(x).CrossEntropyLoss(t, nil, 1).Backward()
 				opt.Step()
 			})
+		}
+		return nil
+	}
+}
+
+// recordedMLP is the same step, recorded.
+func recordedMLP(make func([]*torch.Tensor) optim.Optimizer) func(n int) error {
+	torch.ManualSeed(0)
+	m := nn.Sequential{nn.NewLinear(784, 128), nn.ReLU{}, nn.NewLinear(128, 128), nn.ReLU{}, nn.NewLinear(128, 10)}
+	x, t := torch.Randn(torch.S(64, 784)), torch.Randint(0, 10, torch.S(64))
+	opt := make(nn.Parameters(m))
+	step := torch.Record(func(in []*torch.Tensor) []*torch.Tensor {
+		opt.ZeroGrad()
+		loss := m.Forward(in[0]).CrossEntropyLoss(in[1], nil, 1)
+		loss.Backward()
+		opt.Step()
+		return []*torch.Tensor{loss}
+	})
+	return func(n int) error {
+		for range n {
+			if _, err := step.Run(x, t); err != nil {
+				return err
+			}
 		}
 		return nil
 	}

@@ -11,8 +11,10 @@ namespace {
 using torch::autograd::edge_list;
 using torch::autograd::variable_list;
 
-// 1 where that can be read without waiting for a device or asking a subclass.
+// 1 where that can be read without waiting for a device or asking a subclass. A recorded step must not depend on it; while one is recorded, this
+// key is on.
 bool is_plain_one(const at::Tensor& g) {
+  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) return false;
   if (!g.device().is_cpu() || g.numel() != 1 || !g.has_storage() || !g.storage().data_ptr()) return false;
   const auto keys = g.key_set();
   if (keys.has(c10::DispatchKey::Python) || keys.has(c10::DispatchKey::Functionalize) || g.is_neg()) return false;

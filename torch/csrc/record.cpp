@@ -3,12 +3,9 @@
 // The dispatch key Fake, which libtorch reserves for code outside it, lies below autograd and above the kernels. While a step is
 // recorded it is included on the thread; its fallback writes the call down and goes on to the kernel, within which it is off.
 #include <ATen/EmptyTensor.h>
-#include <c10/core/GradMode.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
-#include <torch/csrc/profiler/orchestration/observer.h>
+#include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
-#include <mutex>
 #include <optional>
 #include <unordered_set>
 
@@ -19,33 +16,29 @@ namespace {
 
 constexpr auto key = c10::DispatchKey::Fake;
 
-// Memory that is allocated while a step runs. libtorch reports it to whoever stands where its profiler would.
-struct Allocations final : torch::profiler::impl::ProfilerStateBase {
-  std::mutex mutex;
-  std::unordered_set<const void*> alive;
-  Allocations() : ProfilerStateBase(torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::Disabled)) {}
-  bool memoryProfilingEnabled() const override { return true; }
-  void reportMemoryUsage(void* p, int64_t size, size_t, size_t, c10::Device) override {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (size > 0) alive.insert(p); else alive.erase(p);
-  }
-  bool has(const void* p) {
-    std::lock_guard<std::mutex> lock(mutex);
-    return alive.count(p) != 0;
-  }
-  torch::profiler::impl::ActiveProfilerType profilerType() override { return torch::profiler::impl::ActiveProfilerType::NONE; }
-};
-
 struct Recorder {
   uint64_t id;
   std::unique_ptr<Recording> recording = std::make_unique<Recording>();
-  std::shared_ptr<Allocations> allocations = std::make_shared<Allocations>();
+  std::unordered_set<const void*> allocated; // by the step, on its thread
   std::string failure;
-  std::optional<c10::DebugInfoGuard> reporting;
   std::optional<c10::impl::IncludeDispatchKeyGuard> including;
 };
 
 thread_local Recorder* recorder = nullptr;
+
+// Stands before the allocator of the CPU from the first recording on and notes what a step allocates.
+struct Noting final : c10::Allocator {
+  c10::Allocator* under;
+  explicit Noting(c10::Allocator* under) : under(under) {}
+  c10::DataPtr allocate(size_t n) override {
+    c10::DataPtr d = under->allocate(n);
+    if (recorder && n) recorder->allocated.insert(d.get());
+    return d;
+  }
+  bool is_simple_data_ptr(const c10::DataPtr& d) const override { return under->is_simple_data_ptr(d); }
+  c10::DeleterFnPtr raw_deleter() const override { return under->raw_deleter(); }
+  void copy_data(void* to, const void* from, size_t n) const override { under->copy_data(to, from, n); }
+};
 
 [[noreturn]] void refuse(const c10::OperatorHandle& op, const std::string& why) {
   std::string text = c10::toString(op.operator_name()) + ": " + why;
@@ -92,7 +85,7 @@ int argument(Recorder& r, const c10::OperatorHandle& op, const at::Tensor& t) {
   int p = rec.place(t.storage());
   if (p < 0) {
     const bool number = t.unsafeGetTensorImpl()->is_wrapped_number();
-    if (!number && t.storage().nbytes() && r.allocations->has(t.storage().data()))
+    if (!number && t.storage().nbytes() && r.allocated.count(t.storage().data()))
       refuse(op, "reads a tensor that was made during the step but not by an operator; replays would read the same values for ever. Make it before, or pass it as an input");
     p = static_cast<int>(rec.places.size());
     Place place(t.storage());
@@ -224,6 +217,7 @@ void install() {
   static const bool once = [] {
     auto* own = new torch::Library(torch::Library::DEF, "gospml", std::nullopt, __FILE__, __LINE__);
     own->def("advance_(Tensor(a!)[] steps) -> ()", torch::dispatch(c10::DispatchKey::CPU, TORCH_FN(advance)));
+    c10::SetCPUAllocator(new Noting(c10::GetCPUAllocator()), 255);
     auto* all = new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
     all->fallback(torch::CppFunction::makeFromBoxedFunction<&intercept>());
     return true;
@@ -282,7 +276,6 @@ gs_result record_begin(uint64_t id, const uint64_t* inputs, size_t n) {
       rec.windows.push_back(std::move(w));
     }
     put_tensors(g, std::move(shown));
-    r->reporting.emplace(c10::DebugInfoKind::PROFILER_STATE, r->allocations);
     r->including.emplace(key);
     recorder = r.release();
   });

@@ -37,7 +37,7 @@ at::Tensor show(const c10::Storage& s, const Window& w) {
 namespace {
 
 // The form of an operator that writes into given results, if it has a kernel of its own.
-std::optional<c10::OperatorHandle> out_form(const c10::OperatorHandle& op) {
+std::optional<c10::OperatorHandle> find_out_form(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   const auto& args = schema.arguments();
   const auto& outs = schema.returns();
@@ -61,6 +61,15 @@ std::optional<c10::OperatorHandle> out_form(const c10::OperatorHandle& op) {
     if (same) return h;
   }
   return std::nullopt;
+}
+
+std::optional<c10::OperatorHandle> out_form(const c10::OperatorHandle& op) {
+  static std::mutex mutex;
+  static std::unordered_map<c10::OperatorName, std::optional<c10::OperatorHandle>> known; // looking through all operators takes a millisecond
+  std::lock_guard<std::mutex> lock(mutex);
+  const auto it = known.find(op.operator_name());
+  if (it != known.end()) return it->second;
+  return known.emplace(op.operator_name(), find_out_form(op)).first->second;
 }
 
 // Results that depend on no element of any tensor.
@@ -270,7 +279,6 @@ void plan(Recording& r) {
 
   Below below;
   torch::jit::Stack s;
-  std::vector<Call> left;
   for (int i = 0; i < n; i++) {
     Call& c = r.calls[static_cast<size_t>(i)];
     if (c.how == Call::Once) run(r, c, i, s);
