@@ -91,6 +91,47 @@ cases = {
     "jpeg448": ("JPEG to 448x448 normalised, Pillow + torchvision", "jpeg448", pipeline, 2.0),
 }
 
+
+
+def operators():
+    """Single operators and optimizer steps at two sizes, as bench/side/operators.go has them."""
+    F = torch.nn.functional
+    out = {}
+    for size, n, m, conv, side, length, width, param in (("small", 1 << 10, 64, 16, 16, 16, 16, 1 << 10), ("large", 1 << 22, 1024, 64, 56, 256, 64, 1 << 20)):
+        def two(f, *shapes):
+            def make():
+                torch.manual_seed(0)
+                ts = [torch.randn(s) for s in shapes]
+                return lambda: f(*ts)
+            return make
+
+        def step(opt):
+            def make():
+                ps = [torch.randn(param, requires_grad=True) for _ in range(10)]
+                for q in ps:
+                    q.grad = torch.randn(param)
+                return opt(ps).step
+            return make
+        image, qkv = (8, conv, side, side), (4, 4, length, width)
+        for name, make in {
+            "add": two(torch.add, (n,), (n,)),
+            "exp": two(torch.exp, (n,)),
+            "sigmoid_mul": two(lambda x, y: torch.sigmoid(x).mul(y), (n,), (n,)),
+            "sum": two(lambda x: x.sum(1), (n // 64, 64)),
+            "matmul": two(torch.mm, (m, m), (m, m)),
+            "linear": two(F.linear, (m, m), (m, m), (m,)),
+            "conv": two(lambda x, w, b: F.conv2d(x, w, b, padding=1), image, (conv, conv, 3, 3), (conv,)),
+            "attention": two(F.scaled_dot_product_attention, qkv, qkv, qkv),
+            "sgd": step(lambda q: torch.optim.SGD(q, lr=1e-3, momentum=0.9)),
+            "adamw": step(lambda q: torch.optim.AdamW(q, lr=1e-3)),
+        }.items():
+            out[f"{size}_{name}"] = (f"{name}, {size}", f"{size}_{name}", make, None)
+    return out
+
+
+cases.update(operators())
+MEANS = {"small": 1.0, "large": 1 / 1.02}  # targets of the geometric means
+
 FIRST = r'''
 import torch, torchvision
 torch.set_num_threads(1)
@@ -123,11 +164,12 @@ def report(case, what, ours, peer, target, unit, scale):
     ratios = [q / o for o, q in zip(ours, peer)]
     lo, hi = paired.interval(ratios)
     m = statistics.median(ratios)
-    met = "yes" if hi >= target else "no"
+    met = "" if target is None else "yes" if hi >= target else "no"
+    goal = "" if target is None else f"{target:.3g}"
     rows.append([case, what, unit, f"{min(ours)*scale:.4g}", f"{statistics.median(ours)*scale:.4g}", f"{min(peer)*scale:.4g}",
-                 f"{statistics.median(peer)*scale:.4g}", f"{m:.3f}", f"{lo:.3f}", f"{hi:.3f}", f"{target:.3g}", met, len(ours)])
+                 f"{statistics.median(peer)*scale:.4g}", f"{m:.3f}", f"{lo:.3f}", f"{hi:.3f}", goal, met, len(ours)])
     print(f"{what}: ours {min(ours)*scale:.4g}/{statistics.median(ours)*scale:.4g} {unit} (best/median), peer {min(peer)*scale:.4g}/"
-          f"{statistics.median(peer)*scale:.4g}; peer/ours {m:.2f} [{lo:.2f}, {hi:.2f}], target {target:.2f}: {met}", flush=True)
+          f"{statistics.median(peer)*scale:.4g}; peer/ours {m:.2f} [{lo:.2f}, {hi:.2f}], target {goal or 'none'}: {met}", flush=True)
 
 
 def wanted(name):
@@ -135,6 +177,7 @@ def wanted(name):
 
 
 side = paired.Side(a.side, a.data)
+sums = {k: ([], []) for k in MEANS}  # times of each case of a size, by round
 for name, (what, ours_case, make, target) in cases.items():
     if not wanted(name):
         continue
@@ -158,6 +201,14 @@ for name, (what, ours_case, make, target) in cases.items():
                     f()
                 peer.append((time.perf_counter() - t) / n)
     report(name, what, ours, peer, target, "us", 1e6)
+    if name.split("_")[0] in sums:
+        sums[name.split("_")[0]][0].append(ours)
+        sums[name.split("_")[0]][1].append(peer)
+
+for size, (ours, peer) in sums.items():
+    if ours:
+        mean = [[statistics.geometric_mean(case[i] for case in who) for i in range(a.rounds)] for who in (ours, peer)]
+        report(f"operators_{size}", f"geometric mean of the {len(ours)} operators and optimizer steps, {size}", mean[0], mean[1], MEANS[size], "us", 1e6)
 
 if wanted("first_prediction"):
     times, memory = ([], []), ([], [])
