@@ -115,6 +115,9 @@ func (g *Group) sync(ts []*torch.Tensor) error {
 // Prepare readies the averaging for the next backward, which must start from outputs (the loss). Call it after the forward; a
 // backward without it only accumulates this rank's gradients, which is PyTorch's no_sync.
 func (d *DDP) Prepare(outputs ...*torch.Tensor) error {
+	if torch.Recording() {
+		return fmt.Errorf("dist: %w", errRecorded)
+	}
 	what := fmt.Sprintf("DDP on rank %d of %d", d.g.rank, d.g.size)
 	var h []uint64
 	if err := torch.Try(func() { h = handles(what, outputs) }); err != nil {

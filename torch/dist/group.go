@@ -160,10 +160,16 @@ func (w *Work) Wait() error {
 	return err
 }
 
+// errRecorded is why a recorded step cannot hold a collective: it is no operator, so replays would leave it out.
+var errRecorded = errors.New("collectives are not recorded; run steps of several processes without torch.Record")
+
 // start begins a collective.
 func (g *Group) start(what string, kind int, tensors, others []*torch.Tensor, op Op, root int) (*Work, error) {
 	if g.h.Load() == 0 {
 		return nil, fmt.Errorf("dist: %s: the group is closed", what)
+	}
+	if torch.Recording() {
+		return nil, fmt.Errorf("dist: %s: %w", what, errRecorded)
 	}
 	what = fmt.Sprintf("%s on rank %d of %d", what, g.rank, g.size)
 	if root < 0 || root >= g.size {
