@@ -105,7 +105,7 @@ def operators():
                 return lambda: f(*ts)
             return make
 
-        def step(opt):
+        def step(opt, param=param):
             def make():
                 ps = [torch.randn(param, requires_grad=True) for _ in range(10)]
                 for q in ps:
