@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -96,6 +97,35 @@ func TestSweeps(t *testing.T) {
 	for _, x := range p {
 		require.Equal(t, x["lr"], x["head_lr"])
 	}
+	for _, s := range all { // every point of every sweep is a run that can begin
+		points, err := s.Points()
+		require.NoError(t, err, s.Name)
+		for i, p := range points {
+			set := map[string]any{"data": "shapes", "method": s.Method}
+			if s.Method == "" {
+				set["method"] = "an"
+			}
+			params := map[string]any{}
+			for k, x := range p {
+				if name, ok := strings.CutPrefix(k, "params."); ok {
+					params[name] = x
+				} else {
+					set[k] = x
+				}
+			}
+			set["params"] = params
+			if s.Method == "vlpl" && set["pseudo_labels"] == nil {
+				set["pseudo_labels"] = "labels.npy"
+			}
+			c, err := train.FromSettings(set)
+			require.NoError(t, err, "%s, point %d", s.Name, i)
+			_, err = c.Resolve()
+			require.NoError(t, err, "%s, point %d", s.Name, i)
+		}
+	}
+	named, err := GetSweep("gr-components")
+	require.NoError(t, err)
+	require.Equal(t, []string{"all", "an", "k", "k+l", "k+v", "l", "v", "v+l"}, named.Names())
 	_, err = GetSweep("cole")
 	require.ErrorContains(t, err, "cole-grid")
 	_, err = (&Sweep{Grid: map[string][]any{"learn": {1}}}).Points()

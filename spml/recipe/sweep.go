@@ -14,11 +14,12 @@ import (
 
 // Sweep is a grid of settings; a parameter of the loss is params.NAME.
 type Sweep struct {
-	Name     string            `yaml:"-" json:"name"`
-	Source   string            `yaml:"source" json:"source"`
-	Method   string            `yaml:"method" json:"method,omitempty"` // "" = any
-	Grid     map[string][]any  `yaml:"grid" json:"grid"`
-	Together map[string]string `yaml:"together" json:"together,omitempty"` // key: takes the value of another key
+	Name     string                    `yaml:"-" json:"name"`
+	Source   string                    `yaml:"source" json:"source"`
+	Method   string                    `yaml:"method" json:"method,omitempty"` // "" = any
+	Grid     map[string][]any          `yaml:"grid" json:"grid,omitempty"`
+	Named    map[string]map[string]any `yaml:"points" json:"points,omitempty"`     // in place of a grid: the settings of each point by its name
+	Together map[string]string         `yaml:"together" json:"together,omitempty"` // key: takes the value of another key
 }
 
 // Sweeps lists the papers' grids.
@@ -64,9 +65,22 @@ func GetSweep(name string) (*Sweep, error) {
 	return nil, &train.ConfigError{Msg: fmt.Sprintf("no sweep is called %q; there are %s", name, strings.Join(names, ", "))}
 }
 
+// Names are those of the points where they have any.
+func (s *Sweep) Names() []string { return slices.Sorted(maps.Keys(s.Named)) }
+
 func (s *Sweep) check() error {
-	if len(s.Grid) == 0 {
-		return fmt.Errorf("the grid is empty")
+	if (len(s.Grid) == 0) == (len(s.Named) == 0) {
+		return fmt.Errorf("want either a grid or points")
+	}
+	for name, set := range s.Named {
+		for k := range set {
+			if strings.HasPrefix(k, "params.") {
+				continue
+			}
+			if err := train.CheckKey(k); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
 	}
 	for k, v := range s.Grid {
 		if !strings.HasPrefix(k, "params.") {
@@ -89,10 +103,21 @@ func (s *Sweep) check() error {
 	return nil
 }
 
-// Points are all combinations, the last key in sorted order changing fastest.
+// Points are all combinations, the last key in sorted order changing fastest, or the named points in the order of their names.
 func (s *Sweep) Points() ([]map[string]any, error) {
 	if err := s.check(); err != nil {
 		return nil, err
+	}
+	if len(s.Named) > 0 {
+		var points []map[string]any
+		for _, name := range s.Names() {
+			p := maps.Clone(s.Named[name])
+			if p == nil {
+				p = map[string]any{}
+			}
+			points = append(points, p)
+		}
+		return points, nil
 	}
 	points := []map[string]any{{}}
 	for _, k := range slices.Sorted(maps.Keys(s.Grid)) {

@@ -73,6 +73,11 @@ type part struct {
 
 // attempt does a step; it changes nothing that lasts before the optimiser's step.
 func (t *trainer) attempt(v *view) (float64, error) {
+	if t.quick {
+		if x, ok, err := t.quickStep(v); ok || err != nil {
+			return x, err
+		}
+	}
 	t.opt.ZeroGrad()
 	var done []part
 	var x float64

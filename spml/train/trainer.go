@@ -160,6 +160,7 @@ type trainer struct {
 	total  int  // steps of the run
 	traced bool // without a run directory too
 
+	quick  bool            // steps do without autograd
 	shared []*torch.Tensor // parameters whose gradients are summed over processes
 	synced bool            // batch normalisation's statistics are those of all processes
 }
@@ -206,6 +207,7 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	}
 	t.total = s.c.Epochs * ((len(usable) + s.c.BatchSize - 1) / s.c.BatchSize)
 	t.p.Micro = s.c.MicroBatch
+	t.quick = t.quickly()
 	t.saver, err = newSaver(t)
 	return t, err
 }

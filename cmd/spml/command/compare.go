@@ -213,9 +213,13 @@ Select the point by validation; the table shows test.
 				return &train.ConfigError{Msg: err.Error()}
 			}
 			var v []compare.Variant
-			for _, p := range points {
+			for i, p := range points {
+				name := pointName(method, p)
+				if names := s.Names(); names != nil {
+					name = method + " " + names[i]
+				}
 				p["method"] = method
-				v = append(v, compare.Variant{Name: pointName(method, p), Set: p})
+				v = append(v, compare.Variant{Name: name, Set: p})
 			}
 			return c.run(cmd, v)
 		},
