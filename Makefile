@@ -10,7 +10,7 @@ PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospm
 PEER_PYTHON ?= $(PEERS)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help setup cuda gpu-check build test compat torchrun features demo bench bench-peers bench-images bench-losses bench-train race fuzz lint vet format staticcheck clean
+.PHONY: help setup cuda gpu-check build test compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train race fuzz lint vet format staticcheck clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -61,6 +61,10 @@ bench-losses: setup $(PEER_PYTHON) ## our losses and PyTorch's, alternating; BEN
 bench-train: setup $(PEER_PYTHON) ## steps of the trainer and of PyTorch's loops; BENCH_ARGS="--only probe"
 	$(GO) build -o bin/ ./bench/side
 	$(PEER_PYTHON) bench/peers/train.py bin/side $(DATA) results/train_cpu.csv $(BENCH_ARGS)
+
+bench-lac: setup $(PEER_PYTHON) ## a training step of LAC at full size beside PyTorch's, time and memory, alternating
+	$(GO) build -o bin/ ./bench/side
+	$(PEER_PYTHON) bench/peers/lac.py bin/side results/lac_cpu.csv $(BENCH_ARGS)
 
 $(PEERS)/bin/python:
 	python3 -m venv $(PEERS) && $(PEERS)/bin/pip install -q -r bench/peers/requirements.txt || { rm -rf $(PEERS); exit 1; }

@@ -293,3 +293,10 @@ func TestLAC(t *testing.T) {
 		require.Equal(t, map[string]int{"forward": 2, "sine_position": 2, "supcon": 3, "stage1_steps": 1, "stage2_steps": 1, "single_valid_pair_in_release": 1}, r.Passed)
 	}
 }
+
+// Another drawn configuration, by a transcription in PyTorch (testdata/models/make_lac.py 6).
+func TestLACDrawn(t *testing.T) {
+	r := check(t, testroot.Testdata("models", "golden_lac_drawn.json"), torch.Float64)
+	require.True(t, r.OK(), "%v", append(r.Failures, r.Unknown...))
+	require.Equal(t, map[string]int{"forward": 2, "supcon": 3, "stage1_steps": 1, "stage2_steps": 1}, r.Passed)
+}
