@@ -174,6 +174,9 @@ func fusedLAC() *FusedForm {
 		}
 		return Pass{
 			Value: func(b *Batch) *torch.Tensor {
+				if b.padding() {
+					return plc.Value(b)
+				}
 				if v.is("form") {
 					return add(b, plc.Value(b), b.paperContrast(v["temperature"]))
 				}
@@ -182,6 +185,9 @@ func fusedLAC() *FusedForm {
 				return add(b, plc.Value(b), c.One())
 			},
 			ValueGrad: func(b *Batch) (value, grad *torch.Tensor) {
+				if b.padding() {
+					return plc.ValueGrad(b)
+				}
 				var term *torch.Tensor
 				if v.is("form") {
 					torch.NoGrad(func() { term = b.paperContrast(v["temperature"]) })

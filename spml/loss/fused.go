@@ -117,6 +117,9 @@ func (f *FusedForm) reporting(parts func(b *Batch, v Values)) *FusedForm {
 	}}
 }
 
+// padding says that no row counts: the loss is 0 then, whatever else adds to it.
+func (b *Batch) padding() bool { return b.Rows != nil && b.Rows.NeScalar(0).Sum().ItemInt() == 0 }
+
 func observedLabels(b *Batch) (first, second *torch.Tensor) { return b.Observed, nil }
 
 func fullLabels(b *Batch) (first, second *torch.Tensor) { return b.Full, nil }

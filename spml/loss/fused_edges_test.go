@@ -96,20 +96,50 @@ func TestFusedAccuracy(t *testing.T) {
 	}
 }
 
+// Every operator's _fwd on Meta tensors: shapes and types of loss and gradients.
 func TestFusedMeta(t *testing.T) {
+	require.NoError(t, loss.FusedAvailable())
 	z, y := torch.Empty(torch.S(3, 4), torch.Float16, torch.Meta), torch.Empty(torch.S(3, 4), torch.Int8, torch.Meta)
+	x, id := torch.Empty(torch.S(3, 2, 8), torch.Float32, torch.Meta), torch.Empty(torch.S(3), torch.Int64, torch.Meta)
+	inputs := map[string][]any{
+		"spml::an_masked":  {z, y, y},
+		"spml::epr":        {z, y, 1.5},
+		"spml::vlpl":       {z, y, y, 0.2, 0.7, 0., 0.9},
+		"spml::gpr":        {z, y, y, 0., -2., 0.5, 2., 0.01, 1., 0.5, 0.7, 0.9, 0.001, 1.5},
+		"spml::role":       {z, z, y, 1.5},
+		"spml::plc":        {z, z, y, 0.6, 1., 0.},
+		"spml::large_loss": {z, y, 2, true, false, true},
+		"spml::contrast":   {x, id, 0.1},
+	}
+	seen := map[string]bool{}
 	for _, e := range loss.Entries() {
-		if e.Fused == nil || e.Fused.Op != "spml::em" && e.Fused.Op != "spml::gr" {
+		if e.Fused == nil || seen[e.Fused.Op] {
 			continue
 		}
-		out := torch.Call(e.Fused.Op+"_fwd", z, y)
-		v, g := out[0].(*torch.Tensor), out[1].(*torch.Tensor)
-		require.Equal(t, torch.Float32, v.DType())
-		require.Empty(t, v.Shape())
-		require.Equal(t, torch.Float32, g.DType(), "gradients of float16 logits are float32")
-		require.Equal(t, []int{3, 4}, g.Shape())
-		require.Equal(t, torch.DeviceMeta, g.Device().Type)
+		op := e.Fused.Op
+		seen[op] = true
+		in := inputs[op]
+		if in == nil {
+			in = []any{z, y}
+		}
+		shape := in[0].(*torch.Tensor).Shape()
+		out := torch.Call(op+"_fwd", in...)
+		v := out[0].(*torch.Tensor)
+		require.Equal(t, torch.Float32, v.DType(), op)
+		require.Empty(t, v.Shape(), op)
+		for _, g := range out[1:] {
+			g := g.(*torch.Tensor)
+			require.Equal(t, shape, g.Shape(), op)
+			require.Equal(t, torch.DeviceMeta, g.Device().Type, op)
+		}
+		require.Equal(t, torch.Float32, out[1].(*torch.Tensor).DType(), "%s: gradients of float16 logits are float32", op)
+		if op != "spml::contrast" {
+			bad := append([]any(nil), in...)
+			bad[1] = torch.Empty(torch.S(3, 5), torch.Int8, torch.Meta)
+			require.ErrorContains(t, torch.Try(func() { torch.Call(op+"_fwd", bad...) }), "shape", op)
+		}
 	}
+	require.GreaterOrEqual(t, len(seen), 18)
 }
 
 // Python opens the library alone and gets the same numbers: run where a Python with torch is at hand (`make bench-peers` makes one).

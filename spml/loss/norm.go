@@ -45,9 +45,17 @@ func init() {
 			Fused: &FusedForm{Op: "spml::an", New: func(v Values, o Options) Pass {
 				p := an.New(v, o)
 				return Pass{
-					Value: func(b *Batch) *torch.Tensor { return p.Value(b).Add(penalty(b, v)) },
+					Value: func(b *Batch) *torch.Tensor {
+						if b.padding() {
+							return p.Value(b)
+						}
+						return p.Value(b).Add(penalty(b, v))
+					},
 					ValueGrad: func(b *Batch) (value, grad *torch.Tensor) {
 						value, grad = p.ValueGrad(b)
+						if b.padding() {
+							return value, grad
+						}
 						return value.Add(penalty(b, v).Detach()), grad
 					},
 				}

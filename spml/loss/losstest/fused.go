@@ -31,6 +31,7 @@ func Fused(t *testing.T, name string, more ...Setting) {
 			fused, err := e.Make("coco", s.Set, s.Options)
 			require.NoError(t, err)
 			t.Run("Equal", func(t *testing.T) { equal(t, e, composed, fused) })
+			t.Run("Gradient", func(t *testing.T) { differences(t, e, composed, fused) })
 			t.Run("Extreme", func(t *testing.T) { extreme(t, e, fused) })
 			t.Run("NaN", func(t *testing.T) { propagatesNaN(t, e, fused) })
 			if testing.Short() || s.Options.Reduction != "" { // what depends on the kernels
@@ -99,6 +100,34 @@ func equal(t *testing.T, e *loss.Entry, composed, fused loss.Loss) {
 				v, g, err = loss.ValueGrad(composed, b)
 				require.NoError(t, err)
 				check(v.Item(), [][]float64{torch.ToSlice[float64](g.ToDType(torch.Float64).Contiguous())})
+			}
+		}
+	}
+}
+
+// differences compares the fused gradient in float64 with central differences. Those are of the composed value, because only it can hold the
+// factors that have no gradient at the batch's values.
+func differences(t *testing.T, e *loss.Entry, composed, fused loss.Loss) {
+	const h = 1e-5
+	for _, o := range []Observed{SinglePositive, Mixed} {
+		b, leaves, names := Batch(e, Shape{B: 3, C: 4, DType: torch.Float64, Seed: 7, Observed: o})
+		_, got := value(t, fused, b, leaves)
+		f := function(composed, b, leaves, names)
+		for i, leaf := range leaves {
+			if got[i] == nil {
+				continue
+			}
+			at, shape := torch.ToSlice[float64](leaf.Detach().Contiguous()), leaf.Shape()
+			for k := range at {
+				side := func(step float64) float64 {
+					x := append([]float64(nil), at...)
+					x[k] += step
+					in := append([]*torch.Tensor(nil), leaves...)
+					in[i] = torch.FromSlice(x, shape...)
+					return f(in).Item()
+				}
+				want := (side(h) - side(-h)) / (2 * h)
+				require.InDelta(t, want, got[i][k], 1e-8+1e-5*math.Abs(want), "%v: %s at %d", o, names[i], k)
 			}
 		}
 	}
