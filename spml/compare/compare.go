@@ -9,6 +9,7 @@ package compare
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,6 +24,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/train"
@@ -53,11 +55,18 @@ func Methods(names []string) ([]Variant, error) {
 	var out []Variant
 	for _, n := range names {
 		id, rest, _ := strings.Cut(n, ":")
+		name := id
+		if id == train.DualCoOp { // a model with a loss of the registry
+			id = "asl"
+		}
 		e, err := loss.Lookup(id)
 		if err != nil {
 			return nil, &train.ConfigError{Msg: strings.TrimPrefix(err.Error(), "loss: ")}
 		}
-		v := Variant{Name: e.ID, Set: map[string]any{"method": e.ID}}
+		if name != train.DualCoOp {
+			name = e.ID
+		}
+		v := Variant{Name: name, Set: map[string]any{"method": name}}
 		if rest != "" {
 			v.Name += ":" + rest
 		}
@@ -152,7 +161,7 @@ func Run(ctx context.Context, o Options) (*Table, error) {
 	if err := o.train(ctx, jobs); err != nil {
 		return nil, err
 	}
-	return o.table(jobs)
+	return o.table(ctx, jobs)
 }
 
 func (o *Options) jobs() ([]*job, error) {
@@ -332,7 +341,7 @@ func (j *job) run(ctx context.Context) (err error) {
 }
 
 // table reads the runs' scores and compares.
-func (o *Options) table(jobs []*job) (*Table, error) {
+func (o *Options) table(ctx context.Context, jobs []*job) (*Table, error) {
 	first := jobs[0].config
 	ds, err := train.Open(first)
 	if err != nil {
@@ -375,7 +384,58 @@ func (o *Options) table(jobs []*job) (*Table, error) {
 		}
 		t.Rows = append(t.Rows, r)
 	}
-	return t, nil
+	r, err := o.zeroShot(ctx, jobs)
+	if r != nil {
+		t.Rows = append(t.Rows, *r)
+	}
+	return t, err
+}
+
+// ZeroShotRow is the name of the row with the image-text model's own scores.
+const ZeroShotRow = "clip zero-shot"
+
+// zeroShot is a row with the mAP of the image-text model that makes the pseudo-labels, nil where no run has one.
+func (o *Options) zeroShot(ctx context.Context, jobs []*job) (*Row, error) {
+	r := &Row{Name: ZeroShotRow}
+	path := filepath.Join(o.Dir, "zero-shot.json")
+	known := map[string]float64{}
+	if b, err := os.ReadFile(path); err == nil {
+		if err := json.Unmarshal(b, &known); err != nil {
+			return nil, fmt.Errorf("%s: %w; delete it", path, err)
+		}
+	}
+	for j, seed := range o.Seeds {
+		i := slices.IndexFunc(jobs, func(x *job) bool { return x.seed == j && x.config.Clip != "" && x.config.PseudoLabels == "" })
+		if i < 0 {
+			return nil, nil
+		}
+		c := jobs[i].config
+		key := fmt.Sprint(c.Clip, " ", c.ClipPrecision, " ", c.Data, " ", c.DataOptions)
+		if c.Data == train.ShapesName {
+			key += fmt.Sprint(" ", *c.DataSeed)
+		}
+		v, ok := known[key]
+		if !ok {
+			o.note("scoring the test part by %s alone", c.Clip)
+			var err error
+			if _, v, err = train.ZeroShot(ctx, c); err != nil {
+				return nil, fmt.Errorf("zero-shot scores: %w", err)
+			}
+			known[key] = v
+			b, err := json.MarshalIndent(known, "", "  ")
+			if err == nil {
+				err = atomicfile.WriteBytes(path, 0o644, append(b, '\n'))
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		r.Seeds, r.Best, r.Last, r.Epochs = append(r.Seeds, seed), append(r.Best, v), append(r.Last, v), append(r.Epochs, 0)
+		r.Settings = map[string]any{"clip": c.Clip}
+	}
+	r.BestMean, r.BestSD = meanSD(r.Best)
+	r.LastMean, r.LastSD = meanSD(r.Last)
+	return r, nil
 }
 
 func meanSD(x []float64) (mean, sd float64) {

@@ -141,7 +141,7 @@ func parse(b []byte) (paper, error) {
 		return p, fmt.Errorf("no methods")
 	}
 	for _, b := range p.Backbones {
-		if !slices.Contains(backbone.Names(), b) {
+		if b != train.BackboneClip && !slices.Contains(backbone.Names(), b) {
 			return p, fmt.Errorf("no backbone is called %q", b)
 		}
 	}

@@ -59,9 +59,12 @@ type Config struct {
 	PseudoOptions string `yaml:"pseudo_options,omitempty"`
 	Mode          string `yaml:"mode"`
 	// Head is what looks at the backbone's feature map: linear (the mean of it), decoder (LAC's label-wise decoder) or ml-decoder.
-	Head       string `yaml:"head"`
-	DecoderDim int    `yaml:"decoder_dim,omitempty"` // width of a decoder's tokens; 256 by default, 2048 in the paper
-	QueueSize  int    `yaml:"queue_size,omitempty"`  // of lac: pairs of embeddings that are remembered; 512 by default, -1 = none
+	Head string `yaml:"head"`
+	// Context is the length of dualcoop's learned contexts, 16 by default; ClassContext gives each class its own.
+	Context      int  `yaml:"context,omitempty"`
+	ClassContext bool `yaml:"class_context,omitempty"`
+	DecoderDim   int  `yaml:"decoder_dim,omitempty"` // width of a decoder's tokens; 256 by default, 2048 in the paper
+	QueueSize    int  `yaml:"queue_size,omitempty"`  // of lac: pairs of embeddings that are remembered; 512 by default, -1 = none
 	// Stages 2 trains lac in two stages: plc first, whose best weights the second stage starts from. 2 is lac's default, 1 trains it end to end.
 	Stages int `yaml:"stages,omitempty"`
 	// StageOne is the run directory of the first of two stages, which several runs may share; by default stage1 inside the run's own. What is done there
@@ -123,6 +126,9 @@ func (c Config) Resolve() (Config, error) {
 	if _, err := c.dataOptions(); err != nil {
 		return Config{}, err
 	}
+	if err := c.resolveClip(); err != nil {
+		return Config{}, err
+	}
 	if c.Method == "" {
 		return fail("no method; give --method, one of %s", methodNames())
 	}
@@ -149,8 +155,8 @@ func (c Config) Resolve() (Config, error) {
 		c.Backbone = "small_cnn"
 	}
 	def(&c.Backbone, "mobilenet_v2")
-	if !slices.Contains(backbone.Names(), c.Backbone) {
-		return fail("no backbone is called %q; there are %s", c.Backbone, strings.Join(backbone.Names(), ", "))
+	if !knownBackbone(c.Backbone) {
+		return fail("no backbone is called %q; there are %s and %s", c.Backbone, strings.Join(backbone.Names(), ", "), BackboneClip)
 	}
 	def(&c.Mode, FineTune)
 	pretrained := c.Weights != ""
@@ -257,7 +263,7 @@ func (e *ConfigError) Error() string { return e.Msg }
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {
 	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.Init, &c.StageOne, &c.Run, &c.CacheDir} {
-		if *p == "" || p == &c.Clip && *p == BuiltinClip || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
+		if *p == "" || (p == &c.Clip || p == &c.Weights) && *p == BuiltinClip || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
 			continue
 		}
 		parts := []string{*p}

@@ -113,7 +113,7 @@ func scoreSaved(ctx context.Context, dir string, c Config, o EvalOptions, ev Eve
 		}
 		f.weight, f.bias, l = sd["weight"], sd["bias"], f
 	} else {
-		s.c.Weights = "" // the saved model has them
+		s.c.Weights, s.saved = "", &mc // the saved model has them
 		n, err := newNetwork(s)
 		if err != nil {
 			return nil, nil, nil, err

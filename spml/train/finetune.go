@@ -8,6 +8,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/dualcoop"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -26,7 +27,7 @@ func newFineTune(s *session) (*fineTune, error) {
 		return nil, err
 	}
 	switch n.model.(type) {
-	case *backbone.ConvNeXt, *backbone.ViT:
+	case *backbone.ConvNeXt, *backbone.ViT, *clipClassifier:
 		if s.maps {
 			return nil, errors.Join(&ConfigError{s.c.Method + " needs score maps whose mean is the score, which " + s.c.Backbone + " does not have; take a ResNet, MobileNetV2 or SqueezeNet"}, n.close())
 		}
@@ -55,7 +56,7 @@ func newFineTune(s *session) (*fineTune, error) {
 	case BatchNormConstant:
 		nn.ConstantBatchNorm(n.model)
 	case BatchNormAuto:
-		if s.c.Weights != "" && foldedBatchNorm(n.model) {
+		if s.c.Weights != "" && s.c.Head != HeadDualCoOp && foldedBatchNorm(n.model) {
 			nn.FreezeBatchNorm(n.model, true)
 			s.ev.note("batch normalisation stays in evaluation mode: the weights have its statistics folded in (running mean 0, variance 1), which live statistics would destroy")
 		}
@@ -170,6 +171,9 @@ func (f *fineTune) groups() (body, head []*torch.Tensor) {
 }
 
 func (f *fineTune) state() nn.StateDict {
+	if d, ok := f.model.(*dualcoop.Model); ok {
+		return d.Trained()
+	}
 	sd := nn.StateDictOf(f.model)
 	if f.head != nil {
 		for k, t := range nn.StateDictOf(f.head) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/decoder"
+	"github.com/gospml/gospml/spml/dualcoop"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -34,7 +35,7 @@ func newHeaded(body backbone.Model, c headConfig, classes int, g *torch.Generato
 	h := &headed{Body: body, dim: body.FeatureDim()}
 	var err error
 	switch c.Head {
-	case "", HeadLinear:
+	case "", HeadLinear, HeadDualCoOp:
 		return body, nil
 	case HeadDecoder:
 		h.Decoder, err = decoder.New(decoder.Config{InFeatures: h.dim, Classes: classes, Dim: c.Dim, Projection: c.Projection, Generator: g})
@@ -145,6 +146,9 @@ func (n *network) saveMemory() error {
 
 // split lists the parameters of body and head.
 func split(m backbone.Model) (body, head []*torch.Tensor) {
+	if d, ok := m.(*dualcoop.Model); ok {
+		return nil, []*torch.Tensor{d.CtxPos, d.CtxNeg}
+	}
 	h, ok := m.(*headed)
 	if !ok {
 		return backbone.Split(m)
@@ -167,6 +171,12 @@ func openModel(dir string) (backbone.Model, ModelConfig, error) {
 	path := filepath.Join(dir, modelWeights)
 	var m backbone.Model
 	err = torch.Try(func() {
+		if mc.Architecture == BackboneClip {
+			if m, err = openClipModel(mc); err == nil {
+				err = loadInto(m, path)
+			}
+			return
+		}
 		if mc.Head == "" || mc.Head == HeadLinear {
 			m, _, err = backbone.NewFromFile(backbone.OfTimm(mc.Architecture), path, mc.NumClasses)
 			return
@@ -178,18 +188,24 @@ func openModel(dir string) (backbone.Model, ModelConfig, error) {
 		if m, err = newHeaded(body, mc.headConfig, mc.NumClasses, nil); err != nil {
 			return
 		}
-		var sd nn.StateDict
-		if sd, _, err = nn.LoadSafetensors(path); err != nil {
-			return
-		}
-		defer sd.Free()
-		_, err = nn.LoadStateDict(m, sd, true)
+		err = loadInto(m, path)
 	})
 	if err != nil {
 		return nil, mc, fmt.Errorf("%s: %w", dir, err)
 	}
 	nn.SetTraining(m, false)
 	return m, mc, nil
+}
+
+// loadInto reads a model's tensors.
+func loadInto(m backbone.Model, path string) error {
+	sd, _, err := nn.LoadSafetensors(path)
+	if err != nil {
+		return err
+	}
+	defer sd.Free()
+	_, err = nn.LoadStateDict(m, sd, true)
+	return err
 }
 
 // modelDir is the model folder of a run directory, or the folder itself.
@@ -263,8 +279,15 @@ func (c *Config) resolveHead(e *loss.Entry) error {
 	}
 	switch c.Head {
 	case HeadLinear:
+	case HeadDualCoOp:
+		if latent(e) || e.Needs&(loss.ScoreMaps|loss.StrongView) != 0 {
+			return fail("%s has a head of its own, so it takes --head linear only", e.ID)
+		}
 	case HeadDecoder, HeadMLDecoder:
 		def(&c.DecoderDim, 256)
+		if c.Backbone == BackboneClip {
+			return fail("--head %s stands on a convolutional backbone; with --backbone clip take linear", c.Head)
+		}
 		if c.Mode == Frozen {
 			return fail("--frozen trains a linear head on pooled features; --head %s needs the feature maps: leave --frozen out", c.Head)
 		}
@@ -272,7 +295,7 @@ func (c *Config) resolveHead(e *loss.Entry) error {
 			return fail("%s has a head of its own, so it takes --head linear only", e.ID)
 		}
 	default:
-		return fail("no head is called %q; there are %s, %s, %s", c.Head, HeadLinear, HeadDecoder, HeadMLDecoder)
+		return fail("no head is called %q; there are %s, %s, %s", c.Head, HeadLinear, HeadDecoder, HeadMLDecoder+", "+HeadDualCoOp)
 	}
 	switch {
 	case embeds && c.Head != HeadDecoder:

@@ -14,6 +14,7 @@ import (
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/dualcoop"
 	"github.com/gospml/gospml/spml/input"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -31,7 +32,9 @@ type network struct {
 func newNetwork(s *session) (*network, error) {
 	n := &network{session: s, size: s.c.ImageSize}
 	var err error
-	if s.c.Weights == "" {
+	if s.c.Backbone == BackboneClip {
+		n.model, err = n.clipModel()
+	} else if s.c.Weights == "" {
 		n.model, err = backbone.New(s.c.Backbone, s.ds.C(), nn.Generator(s.torch))
 	} else {
 		var loaded *backbone.Loaded
@@ -76,6 +79,12 @@ func (n *network) close() error { return n.loader.Close() }
 // forEach runs f on batches of rows in order, in inference mode, inside a scope.
 func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []int, f func(x *torch.Tensor)) ([]int, error) {
 	nn.SetTraining(n.model, false)
+	if d, ok := n.model.(*dualcoop.Model); ok { // its prompts do not change meanwhile
+		if err := torch.Try(d.Fix); err != nil {
+			return nil, err
+		}
+		defer d.Loosen()
+	}
 	var got []int
 	start := time.Now()
 	for b, err := range n.loader.Batches(ctx, data.Plan{Order: rows, BatchSize: max(n.c.BatchSize, 32)}) {
@@ -144,6 +153,7 @@ type ModelConfig struct {
 	Method       string    `json:"method"`
 	FeaturesOnly bool      `json:"features_only,omitempty"` // a head without backbone
 	headConfig
+	clipHead
 	PretrainedCfg pretrainedCfg `json:"pretrained_cfg"`
 }
 
@@ -180,7 +190,9 @@ func modelConfigOf(c Config, ds *data.Dataset, dim int) ModelConfig {
 }
 
 func (n *network) save(dir string) error {
-	return saveModel(dir, modelConfigOf(n.c, n.ds, n.model.FeatureDim()), nn.StateDictOf(n.model))
+	mc := modelConfigOf(n.c, n.ds, n.model.FeatureDim())
+	mc.clipHead = clipHeadOf(n.model, &n.c)
+	return saveModel(dir, mc, nn.StateDictOf(n.model))
 }
 
 func saveHead(dir string, c Config, ds *data.Dataset, weight, bias *torch.Tensor) error {

@@ -199,18 +199,12 @@ func newLabels(ctx context.Context, s *session, usable []int) (_ *labels, err er
 	if !ok {
 		return nil, fmt.Errorf("%w: %s has no image files that an image-text model could look at; make labels beforehand (--pseudo-labels)", ErrData, s.ds.Name)
 	}
-	settings, dtype, err := s.c.labelSettings()
+	settings, err := s.c.labelSettings()
 	if err != nil {
 		return nil, err
 	}
 	l := &labels{quality: quality{ds: s.ds, usable: usable}, ctx: ctx, ds: s.ds, src: src, settings: settings, made: map[*loss.Batch]made{}, unread: map[int]bool{}}
-	o := clip.Options{DType: dtype}
-	if s.c.Clip == BuiltinClip {
-		l.model, err = clip.OpenBuiltin(o)
-	} else {
-		l.model, err = clip.Open(s.c.Clip, o)
-	}
-	if err != nil {
+	if l.model, err = s.c.openClip(); err != nil {
 		return nil, err
 	}
 	s.ev.note("labels by " + strings.TrimSpace(l.model.Loaded().String()))
@@ -378,37 +372,47 @@ func (l *labels) after(b *loss.Batch, places []int) error {
 	return l.add(places, m.pseudo, m.scores)
 }
 
-// labelSettings are the settings of the labeller, and the arithmetic of its model.
-func (c *Config) labelSettings() (vlm.Settings, torch.DType, error) {
+// clipTypes are the choices of Config.ClipPrecision.
+var clipTypes = map[string]torch.DType{"": torch.Float32, "fp32": torch.Float32, "bf16": torch.BFloat16, "fp16": torch.Float16}
+
+// openClip opens the image-text model of a run.
+func (c *Config) openClip() (*clip.Model, error) {
+	o := clip.Options{DType: clipTypes[c.ClipPrecision]}
+	if c.Clip == BuiltinClip {
+		return clip.OpenBuiltin(o)
+	}
+	return clip.Open(c.Clip, o)
+}
+
+// labelSettings are the settings of the labeller.
+func (c *Config) labelSettings() (vlm.Settings, error) {
 	method := vlm.DAMP
 	if e, err := loss.Lookup(c.Method); err == nil && e.Estimator == "vlpl" {
 		method = vlm.VLPL
 	}
 	s, err := vlm.Preset(method, c.Preset, c.Form)
 	if err != nil {
-		return s, 0, err
+		return s, err
 	}
 	s.Seed = c.Seed
 	for part := range strings.FieldsFuncSeq(c.PseudoOptions, func(r rune) bool { return r == ',' || r == ';' }) {
 		name, value, ok := strings.Cut(part, "=")
 		if !ok {
-			return s, 0, fmt.Errorf("pseudo_options %q: want NAME=VALUE, for instance tau=0.03", part)
+			return s, fmt.Errorf("pseudo_options %q: want NAME=VALUE, for instance tau=0.03", part)
 		}
 		if err := s.Assign(strings.TrimSpace(name), strings.TrimSpace(value)); err != nil {
-			return s, 0, err
+			return s, err
 		}
 	}
-	dtypes := map[string]torch.DType{"fp32": torch.Float32, "bf16": torch.BFloat16, "fp16": torch.Float16}
-	dtype, ok := dtypes[c.ClipPrecision]
-	if !ok {
-		return s, 0, fmt.Errorf("clip_precision %q is none of fp32, bf16, fp16", c.ClipPrecision)
-	}
-	return s, dtype, s.Check()
+	return s, s.Check()
 }
 
 // resolvePseudo says where pseudo-labels come from.
 func (c *Config) resolvePseudo(e *loss.Entry) error {
 	fail := func(format string, a ...any) error { return &ConfigError{fmt.Sprintf(format, a...)} }
+	if _, ok := clipTypes[c.ClipPrecision]; !ok {
+		return fail("clip_precision %q is none of fp32, bf16, fp16", c.ClipPrecision)
+	}
 	if e.Needs&loss.PseudoLabels == 0 {
 		if c.PseudoOptions != "" {
 			return fail("pseudo_options are for methods with pseudo-labels, which %s has not", e.ID)
@@ -430,7 +434,7 @@ func (c *Config) resolvePseudo(e *loss.Entry) error {
 		return nil
 	}
 	def(&c.ClipPrecision, "fp32")
-	if _, _, err := c.labelSettings(); err != nil {
+	if _, err := c.labelSettings(); err != nil {
 		return fail("%v", err)
 	}
 	return nil

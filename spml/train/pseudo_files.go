@@ -81,9 +81,19 @@ func drawPseudo(epochs []EpochRecord) []byte {
 }
 
 // clipFile is the image-text model where it is a single file, else "".
-func (c *Config) clipFile() string {
-	if st, err := os.Stat(c.Clip); c.Clip == "" || c.Clip == BuiltinClip || err != nil || st.IsDir() {
+func (c *Config) clipFile() string { return singleFile(c.Clip) }
+
+// weightsFile is the file of the backbone's weights; a CLIP may be a folder.
+func (c *Config) weightsFile() string {
+	if c.Backbone == BackboneClip {
+		return singleFile(c.Weights)
+	}
+	return c.Weights
+}
+
+func singleFile(path string) string {
+	if st, err := os.Stat(path); path == "" || path == BuiltinClip || err != nil || st.IsDir() {
 		return ""
 	}
-	return c.Clip
+	return path
 }

@@ -80,7 +80,7 @@ func TestLabelsInTheLoop(t *testing.T) {
 			m, err := clip.OpenBuiltin(clip.Options{})
 			require.NoError(t, err)
 			defer m.Close()
-			set, _, err := c.labelSettings()
+			set, err := c.labelSettings()
 			require.NoError(t, err)
 			l, err := vlm.New(t.Context(), m, ds.Classes, set)
 			require.NoError(t, err)

@@ -66,7 +66,7 @@ func environment(c Config, ds *data.Dataset) (Environment, error) {
 	for _, h := range []struct {
 		path string
 		to   *string
-	}{{c.Weights, &e.WeightsSHA256}, {c.Features, &e.Features}, {c.StrongFeatures, &e.Strong}, {c.PseudoLabels, &e.Pseudo}, {c.clipFile(), &e.Clip}} {
+	}{{c.weightsFile(), &e.WeightsSHA256}, {c.Features, &e.Features}, {c.StrongFeatures, &e.Strong}, {c.PseudoLabels, &e.Pseudo}, {c.clipFile(), &e.Clip}} {
 		if h.path == "" || h.path == OwnFeatures {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/dualcoop"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -44,6 +45,11 @@ func Load(dir string, opt TaggerOptions) (*Tagger, error) {
 		return nil, err
 	}
 	nn.RequiresGrad(m, false)
+	if d, ok := m.(*dualcoop.Model); ok {
+		if err := torch.Try(d.Fix); err != nil {
+			return nil, err
+		}
+	}
 	t := &Tagger{Config: mc, model: m}
 	if opt.Workers < 1 {
 		opt.Workers = runtime.NumCPU()

@@ -35,7 +35,8 @@ type session struct {
 
 	cacheBytes int64 // for decoded images
 
-	procs *Processes // that share the run; nil for a single one
+	procs *Processes   // that share the run; nil for a single one
+	saved *ModelConfig // of a model that is only scored; nil: it is to train
 
 	latent, betas, maps bool // what the loss reads beside logits
 }

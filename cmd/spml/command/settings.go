@@ -60,7 +60,7 @@ func addSettings(fs *pflag.FlagSet, without ...string) *settingFlags {
 		v := &textValue{kind: kinds[x.Key]}
 		s.values[x.Key] = v
 		f := fs.VarPF(v, strings.ReplaceAll(x.Key, "_", "-"), "", x.Doc)
-		if x.Key == "flip" {
+		if kinds[x.Key] == "bool" {
 			f.NoOptDefVal = "true"
 		}
 	}

@@ -1,0 +1,91 @@
+package train
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/data"
+)
+
+// DualCoOp trains its contexts alone, a stopped run goes on to the same bits, and the saved model, which needs no CLIP file, scores as in training.
+func TestDualCoOp(t *testing.T) {
+	dir := folder(t, 60)
+	c := Config{Data: dir, Method: "dualcoop", Clip: BuiltinClip, ImageSize: 64, Epochs: 2, BatchSize: 12, LR: 1e-4, WarmupEpochs: 0.5, Context: 4, Threads: 1, Seed: 3}
+	c.Run = filepath.Join(t.TempDir(), "whole")
+	res, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	require.Less(t, res.Epochs[1].Loss, res.Epochs[0].Loss)
+	want, _ := newestSum(t, c.Run)
+	rep, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
+	require.NoError(t, err)
+	require.InDelta(t, res.Best.TestMAP, rep.MAP, 1e-6)
+
+	c.Run = filepath.Join(t.TempDir(), "cut")
+	interrupted(t, c, 2, 5)
+	got, _ := newestSum(t, c.Run)
+	require.Equal(t, want, got)
+	_, sd, err := load(filepath.Join(c.Run, checkpoints, func() string { n, err := list(filepath.Join(c.Run, checkpoints)); require.NoError(t, err); return n[0] }()))
+	require.NoError(t, err)
+	defer sd.Free()
+	var model []string
+	for _, k := range sd.Keys() {
+		if len(k) > 6 && k[:6] == "model." {
+			model = append(model, k)
+		}
+	}
+	require.Equal(t, []string{"model.ctx_neg", "model.ctx_pos"}, model, "a checkpoint holds what training changes")
+}
+
+// CLIP's image tower is a backbone: it trains with its head, and the saved model scores as in training.
+func TestClipBackbone(t *testing.T) {
+	dir := folder(t, 40)
+	c := Config{Data: dir, Method: "an", Backbone: BackboneClip, Weights: BuiltinClip, ImageSize: 64, Epochs: 1, BatchSize: 12, Threads: 1, Run: filepath.Join(t.TempDir(), "r")}
+	res, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	rep, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
+	require.NoError(t, err)
+	require.InDelta(t, res.Best.TestMAP, rep.MAP, 1e-6)
+
+	c.Mode, c.Run = Frozen, filepath.Join(t.TempDir(), "frozen")
+	_, err = Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+}
+
+// The test part's zero-shot mAP is that of CLIP's own classifier.
+func TestZeroShot(t *testing.T) {
+	dir := folder(t, 40)
+	s, m, err := ZeroShot(context.Background(), Config{Data: dir, Clip: BuiltinClip})
+	require.NoError(t, err)
+	require.Len(t, s.Rows, 8)
+	require.Greater(t, m, 20.0)
+	for i := range s.Rows {
+		sum := 0.0
+		for _, x := range s.Values[i*12 : (i+1)*12] {
+			sum += float64(x)
+		}
+		require.InDelta(t, 1, sum, 1e-4)
+	}
+	_, _, err = ZeroShot(context.Background(), Config{Data: dir})
+	require.ErrorContains(t, err, "--clip MODEL")
+}
+
+func TestClipModelErrors(t *testing.T) {
+	dir := folder(t, 30)
+	for want, c := range map[string]Config{
+		"give --clip MODEL":               {Method: "dualcoop"},
+		"leave --backbone and --weights":  {Method: "dualcoop", Clip: BuiltinClip, Backbone: "resnet50"},
+		"leave --frozen out":              {Method: "dualcoop", Clip: BuiltinClip, Mode: Frozen},
+		"belong to --head dualcoop":       {Method: "an", Context: 4},
+		"--backbone clip wants --weights": {Method: "an", Backbone: BackboneClip},
+		"smaller than the 32 of a region": {Method: "dualcoop", Clip: BuiltinClip, ImageSize: 16},
+		"stands on a convolutional":       {Method: "an", Backbone: BackboneClip, Weights: BuiltinClip, Head: HeadDecoder},
+		"context is 65, want 1 to 64":     {Method: "dualcoop", Clip: BuiltinClip, Context: 65},
+	} {
+		c.Data = dir
+		_, err := Run(context.Background(), c, Events{})
+		require.ErrorContains(t, err, want)
+	}
+}
