@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -126,6 +127,31 @@ func TestRealSets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Photos of COCO's training part lie in a folder of their own; the list with their labels names 82,081.
+func TestPhotosBesideAList(t *testing.T) {
+	photos, lists := testroot.Shared(t, "data", "coco", "train2014_224"), testroot.Shared(t, "data", "labels", "spml")
+	d, err := Open(filepath.Join(lists, "coco"), Options{Images: photos, Missing: MissingSkip, Seed: 1200})
+	require.NoError(t, err)
+	defer d.Close()
+	text, err := os.ReadFile(filepath.Join(lists, "coco_train_full.txt"))
+	require.NoError(t, err)
+	rows, positives := 0, 0
+	for _, line := range strings.Split(string(text), "\n") {
+		name, labels, ok := strings.Cut(line, ",")
+		if _, err := os.Stat(filepath.Join(photos, name)); !ok || err != nil {
+			continue
+		}
+		rows, positives = rows+1, positives+len(strings.Fields(labels))
+	}
+	require.Greater(t, rows, 90)
+	require.Equal(t, rows, d.N())
+	n := 0
+	for i := range d.N() {
+		n += len(columnsOf(d.LabelRow(i), 1))
+	}
+	require.Equal(t, positives, n)
 }
 
 func TestFolders(t *testing.T) {
