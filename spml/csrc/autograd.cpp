@@ -1,5 +1,7 @@
 #include "autograd.h"
 
+#include "../../torch/csrc/node.h"
+
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -72,7 +74,7 @@ struct LossNode final : torch::autograd::Node {
 } // namespace
 
 at::Tensor with_gradients(std::string_view op, at::Tensor loss, std::initializer_list<Saved> saved) {
-  auto node = std::shared_ptr<LossNode>(new LossNode, torch::autograd::deleteNode);
+  auto node = gs::make_node<LossNode>();
   edge_list edges;
   edges.reserve(saved.size());
   node->slots.reserve(saved.size());

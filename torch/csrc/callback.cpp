@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "node.h"
 #include "shim.h"
 
 namespace gs {
@@ -62,7 +63,7 @@ struct GoNode : torch::autograd::Node {
   variable_list apply(variable_list&& grads) override {
     TORCH_CHECK(!released, torch::autograd::ERR_BACKWARD_TWICE);
     variable_list args = std::move(grads);
-    auto self = shared_from_this();
+    auto self = getptr();
     for (auto& s : saved) args.push_back(s.unpack(self));
     return call_go(function->id, std::move(args), num_outputs());
   }
@@ -95,7 +96,7 @@ gs_result node(uint64_t id, const uint64_t* inputs, size_t n, const uint64_t* ou
     variable_list in;
     for (size_t i = 0; i < n; i++) in.push_back(tensor_of(inputs[i]));
     if (!c10::GradMode::is_enabled() || !torch::autograd::any_variable_requires_grad(in)) return;
-    auto node = std::shared_ptr<GoNode>(new GoNode, torch::autograd::deleteNode);
+    auto node = make_node<GoNode>();
     node->function = std::move(f);
     node->set_next_edges(torch::autograd::collect_next_edges(in));
     variable_list out;
