@@ -33,6 +33,6 @@
 //
 // # Caveats
 //
-// An operation that is running cannot be cancelled. Only the CPU library is built so far; a tensor on another device is
-// refused with a sentence. Linux x86-64 only.
+// An operation that is running cannot be cancelled. Tensors of a GPU want package cuda, which opens the CUDA part of libtorch;
+// without it such a tensor is refused with a sentence. Linux x86-64 only.
 package torch

@@ -121,3 +121,25 @@ func TestLock(t *testing.T) {
 	require.ErrorContains(t, writeLock(&out, nil), "pip download")
 	require.ErrorContains(t, writeLock(&out, []string{wheel("torch-1-py3-none-any.whl", "x")}), "nothing that a build needs")
 }
+
+// What failed is read as from a real run: leaves, their parents, packages.
+func TestJudge(t *testing.T) {
+	failed := []string{"torch TestA/x/1", "torch TestA/x", "torch TestA", "torch TestB", "torch/nn", "torch TestC/deep/er", "torch TestC/deep", "torch TestC", "torch"}
+	asKnown, unexpected, stale := judge(failed, map[string]string{"torch TestA/x": "words", "torch TestC": "all of it", "torch TestD": "gone"})
+	require.Equal(t, []string{"torch TestA/x/1: words", "torch TestC/deep/er: all of it"}, asKnown)
+	require.Equal(t, []string{"torch TestB", "torch/nn"}, unexpected)
+	require.Equal(t, []string{"torch TestD"}, stale)
+}
+
+// Every version that has a lock has a file of differences that can be read, with those of all versions.
+func TestKnownFiles(t *testing.T) {
+	t.Chdir(root)
+	locks, err := filepath.Glob(filepath.Join(folder, "libtorch-*.lock"))
+	require.NoError(t, err)
+	require.Len(t, locks, 2)
+	for _, l := range locks {
+		k, err := known(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(l), "libtorch-"), ".lock"))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, len(k), 3)
+	}
+}

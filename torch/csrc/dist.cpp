@@ -1,5 +1,6 @@
 // Several processes: stores, groups, collectives and the reducer of gradients, all of libtorch's c10d.
 #define USE_C10D_GLOO
+#include <torch/version.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -211,7 +212,11 @@ gs_result reducer(uint64_t group, const uint64_t* params, size_t n, int64_t firs
     auto buckets = std::get<0>(assigned);
     std::reverse(buckets.begin(), buckets.end()); // gradients become ready from the last layer to the first
     const size_t count = buckets.size();
-    auto* red = new c10d::Reducer(p, buckets, of<c10d::ProcessGroup>(group), dense, bucket, find_unused != 0, false, {}, first_bucket, false, false, {});
+    auto* red = new c10d::Reducer(p, buckets, of<c10d::ProcessGroup>(group), dense, bucket, find_unused != 0, false, {}, first_bucket, false, false
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR > 10
+                                  , {} // caps of single buckets
+#endif
+    );
     put(r, GS_INT, reinterpret_cast<uint64_t>(red));
     put(r, GS_INT, count);
   });
