@@ -13,6 +13,8 @@ import (
 // loss "smile-classifier" with Enhanced labels, then the encoder's on loss "smile-encoder" with Reconstruct.
 //
 // The graph joins each row to its k nearest others, directed, without loops. A graph convolution is W₁·x_i + W₂·Σ_j x_j + b over the neighbours j.
+// The logits of a row depend on its neighbours' hidden values alone, and those on features that do not change; so a step computes them for
+// the batch and its neighbours, 1 + k rows for each, and has the values and gradients of the whole graph.
 //
 // Source: Xu et al. 2022 (SMILE), released code, which holds the graph as a dense N×N matrix; here it is N×k.
 type SMILE struct {
@@ -22,8 +24,10 @@ type SMILE struct {
 	Decoder      *MLP       // of labels and hidden values, to features
 
 	x           *torch.Tensor // [N, F]
+	sums        *torch.Tensor // [N, F]: Σ_j x_j over the neighbours
 	neighbours  *torch.Tensor // [N, k]
-	adjacent    map[[2]int]bool
+	near        []int64       // the same
+	k           int
 	temperature float64
 	random      *torch.Generator
 }
@@ -31,11 +35,14 @@ type SMILE struct {
 // GraphConv is one graph convolution.
 type GraphConv struct{ Root, Neighbour *nn.Linear }
 
-// Forward maps x [N, F] over neighbours [N, k].
-func (g *GraphConv) Forward(x, neighbours *torch.Tensor) *torch.Tensor {
-	n, k := neighbours.Size(0), neighbours.Size(1)
-	sum := x.IndexSelect(0, neighbours.Flatten(0, -1)).Reshape(n, k, x.Size(1)).SumDim([]int{1}, false)
+// Forward maps rows x [n, F] and the sums of their neighbours' [n, F].
+func (g *GraphConv) Forward(x, sum *torch.Tensor) *torch.Tensor {
 	return g.Root.Forward(x).Add(g.Neighbour.Forward(sum))
+}
+
+// sumOf adds up x [n·k, F] by groups of k.
+func sumOf(x *torch.Tensor, k int) *torch.Tensor {
+	return x.Reshape(-1, k, x.Size(1)).SumDim([]int{1}, false)
 }
 
 // MLP is two linear layers with a ReLU between.
@@ -54,13 +61,12 @@ func NewSMILE(x *torch.Tensor, classes, k int, temperature float64, g *torch.Gen
 	if classes < 1 || k < 1 || k >= n || !(temperature > 0) {
 		return nil, fmt.Errorf("label: SMILE with %d classes, %d neighbours of %d rows, T %v", classes, k, n, temperature)
 	}
-	s := &SMILE{temperature: temperature, random: g, adjacent: map[[2]int]bool{}}
+	s := &SMILE{temperature: temperature, random: g, k: k}
 	err := build(func(a *torch.Arena) {
 		s.x = a.Keep(x.Detach().Clone())
 		s.neighbours = a.Keep(nearest(s.x, k))
-		for i, j := range torch.ToSlice[int64](s.neighbours) {
-			s.adjacent[[2]int{i / k, int(j)}] = true
-		}
+		s.near = torch.ToSlice[int64](s.neighbours)
+		s.sums = a.Keep(neighbourSums(s.x, s.neighbours))
 		d := []nn.Option{nn.DType(x.DType())}
 		if g != nil {
 			d = append(d, nn.Generator(g))
@@ -99,14 +105,36 @@ func nearest(x *torch.Tensor, k int) *torch.Tensor {
 	return all
 }
 
+// neighbourSums adds up the rows of x over neighbours [N, k], a block at a time.
+func neighbourSums(x, neighbours *torch.Tensor) *torch.Tensor {
+	const block = 4096
+	sums := torch.Empty(x.Shape(), x.DType())
+	for at := 0; at < x.Size(0); at += block {
+		end := min(at+block, x.Size(0))
+		torch.Scope(func(*torch.Arena) {
+			ids := neighbours.Slice(0, at, end, 1).Flatten(0, -1)
+			sums.Slice(0, at, end, 1).Copy_(sumOf(x.IndexSelect(0, ids), neighbours.Size(1)))
+		})
+	}
+	return sums
+}
+
 // Parameters are those of all networks.
 func (s *SMILE) Parameters() []*torch.Tensor { return nn.Parameters(s) }
 
-// Encode gives the encoder's logits v [N, C] of all rows.
-func (s *SMILE) Encode() (v *torch.Tensor, err error) {
+// Encode gives the encoder's logits v [len(rows), C] of some rows, as the graph of all rows makes them.
+func (s *SMILE) Encode(rows []int) (v *torch.Tensor, err error) {
+	ids, err := index(rows, s.x.Size(0))
+	if err != nil {
+		return nil, err
+	}
+	n := len(rows)
 	err = torch.Try(func() {
-		h := s.Conv1.Forward(s.x, s.neighbours).Relu()
-		v = s.Head.Forward(s.Conv2.Forward(h, s.neighbours))
+		near := s.neighbours.IndexSelect(0, ids).Flatten(0, -1)
+		all := torch.Cat([]*torch.Tensor{ids, near}, 0)
+		h := s.Conv1.Forward(s.x.IndexSelect(0, all), s.sums.IndexSelect(0, all)).Relu()
+		own, others := h.Slice(0, 0, n, 1), h.Slice(0, n, n*(1+s.k), 1)
+		v = s.Head.Forward(s.Conv2.Forward(own, sumOf(others, s.k)))
 	})
 	return v, err
 }
@@ -125,9 +153,13 @@ func (s *SMILE) Reconstruct(rows []int, v *torch.Tensor) (r *loss.Reconstruction
 		return nil, err
 	}
 	adjacent := make([]float64, len(rows)*len(rows))
+	places := make(map[int64][]int, len(rows))
+	for j, b := range rows {
+		places[int64(b)] = append(places[int64(b)], j)
+	}
 	for i, a := range rows {
-		for j, b := range rows {
-			if s.adjacent[[2]int{a, b}] {
+		for _, b := range s.near[a*s.k : (a+1)*s.k] {
+			for _, j := range places[b] {
 				adjacent[i*len(rows)+j] = 1
 			}
 		}

@@ -31,6 +31,36 @@ func TestSampleBeta(t *testing.T) {
 	}
 }
 
+// The logits of some rows and their gradients are those of the whole graph, computed with the dense adjacency matrix of the released code.
+func TestSMILEEncodesRowsAsTheWholeGraph(t *testing.T) {
+	torch.ManualSeed(9)
+	const n, f, classes = 40, 6, 5
+	x := torch.Randn([]int{n, f}, torch.Float64)
+	s, err := NewSMILE(x, classes, 3, 1, nil)
+	require.NoError(t, err)
+	a := torch.Zeros(torch.S(n, n), torch.Float64).ScatterValue(1, s.neighbours, 1)
+	conv := func(g *GraphConv, h *torch.Tensor) *torch.Tensor {
+		return h.Matmul(g.Root.Weight.T()).Add(a.Matmul(h).Matmul(g.Neighbour.Weight.T())).Add(g.Root.Bias)
+	}
+	dense := s.Head.Forward(conv(s.Conv2, conv(s.Conv1, x).Relu()))
+	for _, rows := range [][]int{{0}, {7, 3, 39, 3}, {12, 13, 14, 15, 16, 17, 18, 19}} {
+		v, err := s.Encode(rows)
+		require.NoError(t, err)
+		ids, err := index(rows, n)
+		require.NoError(t, err)
+		want := dense.IndexSelect(0, ids)
+		require.InDeltaSlice(t, flat(want), flat(v), 1e-12)
+		up := torch.Randn(v.Shape(), torch.Float64)
+		ps := []*torch.Tensor{s.Conv1.Root.Weight, s.Conv1.Root.Bias, s.Conv1.Neighbour.Weight, s.Conv2.Root.Weight, s.Conv2.Neighbour.Weight, s.Head.Weight}
+		got := torch.Grad([]*torch.Tensor{v}, ps, torch.WithGradient(up))
+		for i, g := range torch.Grad([]*torch.Tensor{want}, ps, torch.WithGradient(up), torch.RetainGraph) {
+			require.InDeltaSlice(t, flat(g), flat(got[i]), 1e-12)
+		}
+	}
+	_, err = s.Encode([]int{n})
+	require.Error(t, err)
+}
+
 // Two clusters with one observed class each: training the encoder makes the enhanced labels follow the clusters.
 func TestSMILE(t *testing.T) {
 	torch.ManualSeed(3)
@@ -55,7 +85,7 @@ func TestSMILE(t *testing.T) {
 	for step := range 150 {
 		torch.Scope(func(*torch.Arena) {
 			o.ZeroGrad()
-			v, err := s.Encode()
+			v, err := s.Encode(rows)
 			require.NoError(t, err)
 			r, err := s.Reconstruct(rows, v)
 			require.NoError(t, err)
@@ -71,7 +101,7 @@ func TestSMILE(t *testing.T) {
 		})
 	}
 	require.Less(t, last, first/2)
-	v, err := s.Encode()
+	v, err := s.Encode(rows)
 	require.NoError(t, err)
 	d, err := s.Enhanced(v)
 	require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/amp"
 	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/optim"
 	"github.com/gospml/gospml/torch/safetensors"
@@ -38,6 +39,7 @@ type manifest struct {
 	Position  position           `json:"position"`
 	Optimizer optim.State        `json:"optimizer"`
 	Numbers   map[string]float64 `json:"estimator,omitempty"`
+	Scaler    *amp.State         `json:"scaler,omitempty"` // of fp16
 	Where     Environment        `json:"environment"`
 	Files     []fileSum          `json:"files"`
 }
@@ -205,6 +207,10 @@ func (s *saver) save() (err error) {
 	var sd nn.StateDict
 	if e := torch.Try(func() { sd, m.Optimizer, m.Numbers = t.tensors() }); e != nil {
 		return e
+	}
+	if t.scaler != nil {
+		st := t.scaler.StateDict()
+		m.Scaler = &st
 	}
 	path := filepath.Join(temp, tensorsFile)
 	if err := nn.SaveSafetensors(path, sd, map[string]string{"format": "pt"}); err != nil {
@@ -471,6 +477,11 @@ func (t *trainer) restore(m manifest, sd nn.StateDict) (err error) {
 			}
 			if bad = t.est.LoadState(label.State{Tensors: groups["estimator"], Numbers: m.Numbers}); bad != nil {
 				return
+			}
+			if t.scaler != nil && m.Scaler != nil {
+				if bad = t.scaler.LoadStateDict(*m.Scaler); bad != nil {
+					return
+				}
 			}
 			if g := sd["generator"]; g != nil {
 				t.torch.SetState(g)

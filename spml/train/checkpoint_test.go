@@ -279,6 +279,7 @@ const child = "GOSPML_TEST_TRAIN"
 const childInterval = 2
 
 func TestMain(m *testing.M) {
+	matrixUnit = func() bool { return false } // the same runs on every machine
 	if os.Getenv(worker) != "" {
 		os.Exit(work())
 	}

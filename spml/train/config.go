@@ -97,7 +97,7 @@ type Config struct {
 	EMABest      bool    `yaml:"ema_best,omitempty"`      // score the weights beside their average, and keep whichever is better
 	PctStart     float64 `yaml:"pct_start,omitempty"`     // share of the steps in which onecycle rises; 0.3 by default
 	MicroBatch   int     `yaml:"micro_batch,omitempty"`   // images per forward pass; 0 = the batch. The step stays that of the whole batch
-	Precision    string  `yaml:"precision"`               // fp32, bf16
+	Precision    string  `yaml:"precision"`               // fp32, bf16, fp16; by default what the processor is made for (defaultPrecision)
 	Patience     int     `yaml:"patience,omitempty"`      // stop after this many epochs in a row without a better validation mAP; 0 = never
 	MaxDrop      float64 `yaml:"max_drop,omitempty"`      // stop where validation mAP falls more points below the best; 0 = never
 	ValLabels    string  `yaml:"val_labels"`              // full or single: what validation is scored against

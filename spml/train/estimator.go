@@ -318,12 +318,10 @@ func newSmile(s *session, features *torch.Tensor) (*smile, error) {
 	return &smile{net: net, loss: l, opt: optim.NewAdam(net.Parameters(), optim.LR(s.c.HeadLR))}, nil
 }
 
-func (s *smile) fill(b *loss.Batch, _ *view, at *torch.Tensor) error {
-	all, err := s.net.Encode()
-	if err != nil {
+func (s *smile) fill(b *loss.Batch, v *view, _ *torch.Tensor) (err error) {
+	if s.logits, err = s.net.Encode(v.places); err != nil {
 		return err
 	}
-	s.logits = all.IndexSelect(0, at)
 	b.Soft, err = s.net.Enhanced(s.logits)
 	return err
 }

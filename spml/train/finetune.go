@@ -116,7 +116,7 @@ func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start 
 
 func (f *fineTune) forward(v *view, _ *torch.Tensor, b *loss.Batch) (err error) {
 	f.cast(func() { err = f.compute(v, b) })
-	if f.c.Precision == "bf16" { // labels, losses and estimators count in float32
+	if f.c.Precision != FP32 { // labels, losses and estimators count in float32
 		float32s(v, b)
 	}
 	return err

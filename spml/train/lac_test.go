@@ -105,30 +105,6 @@ func TestHeads(t *testing.T) {
 	}
 }
 
-// TestBF16 trains in bfloat16: other bits than in float32, about the same loss, and the weights stay float32.
-func TestBF16(t *testing.T) {
-	dir := folder(t, 40)
-	for _, method := range []string{"an", "role", "plc", "mime"} {
-		losses := map[string]float64{}
-		for _, p := range []string{"fp32", "bf16"} {
-			c := small(dir, method)
-			c.Precision, c.Epochs, c.Threads, c.Run = p, 1, 1, filepath.Join(t.TempDir(), "run")
-			res, err := Run(context.Background(), c, Events{})
-			require.NoError(t, err, method)
-			losses[p] = res.Epochs[0].Loss
-			sd, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", modelWeights))
-			require.NoError(t, err)
-			for k, w := range sd {
-				require.NotEqual(t, torch.BFloat16, w.DType(), k)
-			}
-		}
-		require.NotEqual(t, losses["fp32"], losses["bf16"], method)
-		require.InEpsilon(t, losses["fp32"], losses["bf16"], 0.05, method)
-	}
-	_, err := Config{Data: "x", Method: "an", Mode: Frozen, Features: "f.npy", Precision: "bf16"}.Resolve()
-	require.ErrorContains(t, err, "is for fine-tuning")
-}
-
 func TestLACWithoutQueue(t *testing.T) {
 	c := withDecoder(folder(t, 40), "lac")
 	c.Stages, c.QueueSize, c.Epochs = 1, -1, 1

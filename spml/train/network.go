@@ -108,10 +108,10 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 	return got, nil
 }
 
-// cast runs f in the run's precision: bf16 is libtorch's autocast, so weights and their gradients stay float32.
+// cast runs f in the run's precision.
 func (n *network) cast(f func()) {
-	if n.c.Precision == "bf16" {
-		torch.Autocast(torch.DeviceCPU, torch.BFloat16, f)
+	if d, ok := computeTypes[n.c.Precision]; ok {
+		torch.Autocast(torch.DeviceCPU, d, f)
 	} else {
 		f()
 	}

@@ -15,7 +15,7 @@ var (
 	optimizers = []string{"adam", "adamw", "adamax", "sgd"}
 	forms      = []string{"", "paper", "code"}
 	schedules  = []string{"constant", "cosine", "onecycle"}
-	precisions = []string{"fp32", "bf16"}
+	precisions = []string{FP32, BF16, FP16}
 	valLabels  = []string{"full", "single"}
 )
 
@@ -24,7 +24,7 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 	fail := func(format string, a ...any) error { return &ConfigError{fmt.Sprintf(format, a...)} }
 	def(&c.Optimizer, "adam")
 	def(&c.Schedule, "constant")
-	def(&c.Precision, "fp32")
+	def(&c.Precision, c.defaultPrecision())
 	def(&c.ValLabels, "full")
 	def(&c.KeepLast, 2)
 	if c.Schedule == "onecycle" {
@@ -41,7 +41,7 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 			return fail("%s %q is none of %s", x.name, x.v, strings.Join(x.of, ", "))
 		}
 	}
-	if c.Precision != "fp32" && c.Mode == Frozen {
+	if c.Precision != FP32 && c.Mode == Frozen {
 		return fail("--frozen trains a linear head on float32 features; precision %s is for fine-tuning", c.Precision)
 	}
 	if c.Optimizer != "sgd" && c.Momentum != 0 {

@@ -233,7 +233,7 @@ func (s *session) firstLine() string {
 	if s.procs != nil {
 		several = fmt.Sprintf(", %d processes, each with its part of every batch", s.procs.Size())
 	}
-	return fmt.Sprintf("%s: %s, %s, %d thread(s), CPU %s%s", s.c.Method, s.c.Precision, layout, threads, torch.CPUCapability(), several)
+	return fmt.Sprintf("%s: %s, %s, %d thread(s), CPU %s%s", s.c.Method, s.c.precisionNote(), layout, threads, torch.CPUCapability(), several)
 }
 
 func summary(s *Scores, rec EpochRecord) map[string]any {

@@ -77,7 +77,7 @@ var settingDocs = map[string]string{
 	"ema_best":        "score the weights beside their average and keep the better",
 	"pct_start":       "share of the steps in which onecycle rises (default 0.3)",
 	"micro_batch":     "images per forward pass, with the gradients of a batch added up (0: the batch)",
-	"precision":       "fp32 (default) or bf16",
+	"precision":       "fp32, bf16, or fp16 with a loss scale (default: bf16 on a CPU with AMX, else fp32)",
 	"patience":        "stop after this many epochs in a row without a better validation mAP (0: never)",
 	"max_drop":        "stop where validation mAP falls more points below the best (0: never)",
 	"val_labels":      "labels that validation is scored against: full or single (the observed ones)",

@@ -55,7 +55,7 @@ func (t *trainer) sharedStep(ctx context.Context, v *view, flip []bool) (x float
 			if value, x, err = t.value(shown, places(shown), whole); err != nil {
 				return
 			}
-			value.Backward()
+			t.scaled(value).Backward()
 			// What the loss says of the parameters themselves (a norm) counts once.
 			own := torch.Grads(t.shared)
 			for i, g := range own {

@@ -102,16 +102,24 @@ func (t *trainer) update(done []part) error {
 	if fault := faults.beforeStep; fault != nil {
 		fault(t)
 	}
+	if t.scaler != nil {
+		t.scaler.Unscale(t.opt)
+	}
 	if t.c.ClipNorm > 0 {
 		optim.ClipGradNorm(t.params, t.c.ClipNorm, 2)
 	}
-	t.opt.Step()
+	took := true
+	if t.scaler != nil {
+		took = t.stepScaled()
+	} else {
+		t.opt.Step()
+	}
 	for _, p := range done {
 		if err := t.est.after(p.b, p.v.places); err != nil {
 			return err
 		}
 	}
-	if t.ema != nil {
+	if t.ema != nil && took {
 		t.ema.update()
 	}
 	return nil
@@ -160,7 +168,7 @@ func (t *trainer) pieces(v *view, micro int) (x float64, done []part, err error)
 	if err != nil {
 		return 0, nil, err
 	}
-	value.Backward()
+	t.scaled(value).Backward()
 	g := z.Grad()
 	for at := 0; at < n; at += micro {
 		end := min(at+micro, n)
@@ -188,7 +196,7 @@ func (t *trainer) backward(v *view, share float64) (*loss.Batch, float64, error)
 	if share != 1 {
 		value = value.MulScalar(share)
 	}
-	value.Backward()
+	t.scaled(value).Backward()
 	return b, x, nil
 }
 

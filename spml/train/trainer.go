@@ -17,6 +17,7 @@ import (
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/amp"
 	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/optim"
 )
@@ -140,8 +141,9 @@ type position struct {
 	Best     EpochRecord   `json:"best"`
 	Bad      int           `json:"bad_epochs"` // in a row without improvement
 	Epochs   []EpochRecord `json:"epochs"`
-	Done     string        `json:"done,omitempty"`  // why the run ended
-	Trace    []string      `json:"trace,omitempty"` // hashes of the weights after the first steps
+	Done     string        `json:"done,omitempty"`          // why the run ended
+	Skipped  int           `json:"skipped_steps,omitempty"` // of fp16, whose gradients overflowed
+	Trace    []string      `json:"trace,omitempty"`         // hashes of the weights after the first steps
 }
 
 // trainer is a run in work.
@@ -154,6 +156,7 @@ type trainer struct {
 	params []*torch.Tensor
 	rates  []float64 // each group's learning rate before the schedule
 	ema    *average
+	scaler *amp.GradScaler // of fp16
 	labels labelTensors
 	dir    *runDir
 	saver  *saver
@@ -203,6 +206,7 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 		t.rates = append(t.rates, g.lr)
 	}
 	t.opt = newOptimizer(s.c, groups)
+	t.scaler = newScaler(s.c)
 	if s.c.EMA > 0 {
 		t.ema = newAverage(t.l.state(), s.c.EMA)
 	}
@@ -295,7 +299,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 	}
 	t.ev.epoch(rec)
 	t.p.Done = t.finished(rec, hasVal)
-	t.p = position{Epoch: n + 1, Step: t.p.Step, Micro: t.p.Micro, Best: t.p.Best, Bad: t.p.Bad, Epochs: t.p.Epochs, Done: t.p.Done, Trace: t.p.Trace}
+	t.p = position{Epoch: n + 1, Step: t.p.Step, Micro: t.p.Micro, Best: t.p.Best, Bad: t.p.Bad, Epochs: t.p.Epochs, Done: t.p.Done, Trace: t.p.Trace, Skipped: t.p.Skipped}
 	return t.saver.endOfEpoch(rec)
 }
 

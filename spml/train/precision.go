@@ -1,0 +1,75 @@
+package train
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/amp"
+)
+
+// Precisions of fine-tuning. Weights, their gradients, losses and estimators are float32 in each; bf16 and fp16 are libtorch's autocast, fp16 with a loss scale
+// that follows the gradients (torch/amp).
+const (
+	FP32 = "fp32"
+	BF16 = "bf16"
+	FP16 = "fp16"
+)
+
+// matrixUnit says whether the processor multiplies bfloat16 matrices in a unit of their own (AMX): there bf16 is several times as fast as float32, elsewhere
+// at most twice. Tests replace it.
+var matrixUnit = func() bool { return cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 }
+
+// defaultPrecision is bf16 where the processor is made for it, else fp32. A head on features is always float32.
+func (c *Config) defaultPrecision() string {
+	if c.Mode == FineTune && matrixUnit() {
+		return BF16
+	}
+	return FP32
+}
+
+// precisionNote says the precision of a run and what its default rests on.
+func (c *Config) precisionNote() string {
+	switch {
+	case c.Mode == Frozen:
+		return c.Precision
+	case c.Precision != c.defaultPrecision():
+		return fmt.Sprintf("%s (as set; this CPU's default is %s)", c.Precision, c.defaultPrecision())
+	case matrixUnit():
+		return c.Precision + " (CPU with AMX)"
+	}
+	return c.Precision + " (CPU without AMX)"
+}
+
+// computeTypes are the types of autocast by precision.
+var computeTypes = map[string]torch.DType{BF16: torch.BFloat16, FP16: torch.Float16}
+
+// scaled is a loss times the factor that keeps float16's gradients from vanishing, where there is one.
+func (t *trainer) scaled(value *torch.Tensor) *torch.Tensor {
+	if t.scaler == nil {
+		return value
+	}
+	return t.scaler.Scale(value)
+}
+
+// newScaler gives a run its loss scale, nil where its precision needs none.
+func newScaler(c Config) *amp.GradScaler {
+	if c.Precision != FP16 {
+		return nil
+	}
+	return amp.NewGradScaler(amp.Options{})
+}
+
+// stepScaled takes the optimiser's step unless a gradient overflowed, and says whether it did.
+func (t *trainer) stepScaled() bool {
+	old := t.scaler.GetScale()
+	took := t.scaler.Step(t.opt)
+	t.scaler.Update()
+	if !took {
+		if t.p.Skipped++; t.p.Skipped == 1 {
+			t.ev.note(fmt.Sprintf("fp16: a gradient overflowed at step %d with the loss times %v: the step is left out and the factor falls, now and wherever that happens again", t.p.Step+1, old))
+		}
+	}
+	return took
+}
