@@ -103,12 +103,18 @@ func TestResumeToTheBit(t *testing.T) {
 			_, err := Run(context.Background(), c, Events{})
 			require.NoError(t, err)
 			want, wantPos := newestSum(t, c.Run)
+			wantScores, err := ReadEpochScores(c.Run)
+			require.NoError(t, err)
+			require.Len(t, wantScores, c.Epochs)
 
 			c.Run = filepath.Join(t.TempDir(), "cut")
 			interrupted(t, c, 2, 5)
 			got, pos := newestSum(t, c.Run)
 			require.Equal(t, untimed(wantPos), untimed(pos))
 			require.Equal(t, want, got, "weights, optimiser, estimator, average and generator are equal to the bit")
+			scores, err := ReadEpochScores(c.Run)
+			require.NoError(t, err)
+			require.Equal(t, wantScores, scores)
 		})
 	}
 }

@@ -1,8 +1,8 @@
 // Package train trains, evaluates and applies the methods of single-positive multi-label learning.
 //
 // Run trains by a Config and leaves a run directory: run.yaml (the effective settings), env.json (versions, hashes), metrics.csv
-// (a row an epoch), model/ (config.json and model.safetensors of the selected epoch) and scores of the test part. Evaluate scores a run again, and
-// Load gives a Tagger that a program can call.
+// (a row an epoch), scores.jsonl (where each epoch's scores lie: EpochScores), model/ (config.json and model.safetensors of the selected epoch) and scores of the
+// test part. Evaluate scores a run again, and Load gives a Tagger that a program can call.
 //
 // # Recipes of numbers
 //

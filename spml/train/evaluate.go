@@ -67,6 +67,25 @@ func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Rep
 	return r, err
 }
 
+// Score gives the scores of the saved model of a run on a part of its data, and the data set, closed: its labels and names stay.
+func Score(ctx context.Context, dir string, part data.Split, ev Events) (ds *data.Dataset, sc *Scores, err error) {
+	c, err := ReadRun(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c, err = c.Resolve(); err != nil {
+		return nil, nil, err
+	}
+	if err := torch.Available(); err != nil {
+		return nil, nil, err
+	}
+	err = guard(func() (err error) {
+		ds, sc, _, err = scoreSaved(ctx, dir, c, EvalOptions{Part: part}, ev)
+		return err
+	})
+	return ds, sc, err
+}
+
 // scoreSaved scores a part of a data set by the saved model of a run. The data set comes back closed; its labels stay.
 func scoreSaved(ctx context.Context, dir string, c Config, o EvalOptions, ev Events) (_ *data.Dataset, _ *Scores, broken []data.Broken, err error) {
 	mc, err := readModelConfig(dir + "/model")

@@ -111,6 +111,7 @@ func BuildVersion() (version, commit string) {
 type runDir struct {
 	path   string
 	curves *tfevents.Writer // opened by the first epoch that ends
+	scored bool             // the file of scores has what this process wrote, and nothing later
 }
 
 // ErrRunExists is the error for a run directory that already holds a run.

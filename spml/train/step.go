@@ -97,7 +97,7 @@ func (t *trainer) attempt(v *view) (float64, error) {
 	return x, t.update(done)
 }
 
-// update takes the optimiser's step on the gradients that are there, and lets the estimator and the average follow.
+// update takes the optimiser's step on the gradients that are there, and lets the estimator, the average and the record of scores follow.
 func (t *trainer) update(done []part) error {
 	if fault := faults.beforeStep; fault != nil {
 		fault(t)
@@ -122,6 +122,7 @@ func (t *trainer) update(done []part) error {
 	if t.ema != nil && took {
 		t.ema.update()
 	}
+	t.countStep(done)
 	return nil
 }
 

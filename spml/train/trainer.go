@@ -144,6 +144,7 @@ type position struct {
 	Done     string        `json:"done,omitempty"`          // why the run ended
 	Skipped  int           `json:"skipped_steps,omitempty"` // of fp16, whose gradients overflowed
 	Trace    []string      `json:"trace,omitempty"`         // hashes of the weights after the first steps
+	Scores   *PartScores   `json:"scores,omitempty"`        // of the epoch's steps so far
 }
 
 // trainer is a run in work.
@@ -274,7 +275,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 	if q, ok := t.est.(interface{ record() *PseudoRecord }); ok {
 		rec.Pseudo = q.record()
 	}
-	test, hasVal, err := t.evaluate(ctx, n, &rec)
+	val, test, hasVal, err := t.evaluate(ctx, n, &rec)
 	if err != nil {
 		return err
 	}
@@ -291,7 +292,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 		t.p.Bad++
 	}
 	t.p.Epochs = append(t.p.Epochs, rec)
-	if err := errors.Join(t.dir.metricsFile(t.p.Epochs), t.dir.pseudoFiles(t.p.Epochs)); err != nil {
+	if err := errors.Join(t.dir.metricsFile(t.p.Epochs), t.dir.pseudoFiles(t.p.Epochs), t.recordScores(n, val)); err != nil {
 		return err
 	}
 	if err := t.dir.tensorBoard(rec, hasVal); err != nil {
@@ -385,23 +386,24 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 	return nil
 }
 
-// evaluate fills in the epoch's mAP. hasVal says whether there is a validation part to select by.
-func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (test *Scores, hasVal bool, err error) {
+// evaluate fills in the epoch's mAP and gives the scores behind it. hasVal says whether there is a validation part to select by.
+func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valScores, test *Scores, hasVal bool, err error) {
 	val, rows := t.ds.Rows(data.Val), t.ds.Rows(data.Test)
 	against := t.ds.Labels
 	if t.c.ValLabels == "single" {
 		if against = positives(t.ds.Observed); against == nil {
-			return nil, false, fmt.Errorf("%w: %s has no observed labels to validate on", ErrData, t.ds.Name)
+			return nil, nil, false, fmt.Errorf("%w: %s has no observed labels to validate on", ErrData, t.ds.Name)
 		}
 	} else if !labelled(t.ds, data.Val) {
 		against = nil
 	}
 	hasVal = against != nil && len(val) > 0
 	raw := math.Inf(-1) // validation mAP of the weights themselves
+	var rawScores *Scores
 	if t.ema != nil {
 		if t.c.EMABest && hasVal {
-			if _, raw, err = t.mAP(ctx, "validate", n, val, against); err != nil {
-				return nil, false, err
+			if rawScores, raw, err = t.mAP(ctx, "validate", n, val, against); err != nil {
+				return nil, nil, false, err
 			}
 		}
 		t.ema.swap()
@@ -413,20 +415,20 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (test *
 		rec.Average = true
 	}
 	if hasVal {
-		if _, rec.ValMAP, err = t.mAP(ctx, "validate", n, val, against); err != nil {
-			return nil, false, err
+		if valScores, rec.ValMAP, err = t.mAP(ctx, "validate", n, val, against); err != nil {
+			return nil, nil, false, err
 		}
 	}
 	if raw > rec.ValMAP {
-		rec.ValMAP, rec.Average = raw, false
+		rec.ValMAP, rec.Average, valScores = raw, false, rawScores
 		t.ema.swap()
 	}
 	if labelled(t.ds, data.Test) && len(rows) > 0 {
 		if test, rec.TestMAP, err = t.mAP(ctx, "test", n, rows, t.ds.Labels); err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 	}
-	return test, hasVal, nil
+	return valScores, test, hasVal, nil
 }
 
 // positives are observed labels as full ones: what is not positive is negative.
