@@ -49,6 +49,8 @@ type Config struct {
 	Features string `yaml:"features,omitempty"`
 	// StrongFeatures are the same of a strongly augmented view, for methods that compare two.
 	StrongFeatures string `yaml:"strong_features,omitempty"`
+	// StrongView is how such methods change the second view of a photo while fine-tuning; one of StrongViews.
+	StrongView string `yaml:"strong_view,omitempty"`
 	// PseudoLabels is an .npy file [N, C] with 1, 0 and -1 in the order of the data set, for methods whose pseudo-labels come from
 	// elsewhere.
 	PseudoLabels string `yaml:"pseudo_labels,omitempty"`
@@ -70,6 +72,8 @@ type Config struct {
 	// StageOne is the run directory of the first of two stages, which several runs may share; by default stage1 inside the run's own. What is done there
 	// is not done again.
 	StageOne string `yaml:"stage_one,omitempty"`
+	// StageOneDelta is the first stage's δ; 0 = plc's default. Params hold the second one's.
+	StageOneDelta float64 `yaml:"stage_one_delta,omitempty"`
 	// Init is a run directory (or its model folder) whose weights the run starts from, as far as names and shapes fit.
 	Init      string `yaml:"init,omitempty"`
 	BatchNorm string `yaml:"batch_norm"`

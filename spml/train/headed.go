@@ -265,6 +265,10 @@ func (c *Config) resolveHead(e *loss.Entry) error {
 		def(&c.QueueSize, 512)
 		def(&c.Stages, 2)
 	}
+	twoViews := e.Needs&loss.StrongView != 0 && c.Mode != Frozen
+	if twoViews {
+		def(&c.StrongView, StrongViews()[0])
+	}
 	def(&c.Head, HeadLinear)
 	def(&c.GradCheckpointing, CheckpointNone)
 	switch {
@@ -302,6 +306,14 @@ func (c *Config) resolveHead(e *loss.Entry) error {
 		return fail("%s contrasts label-wise embeddings, which the label-wise decoder gives: fine-tune with --head decoder", e.ID)
 	case !embeds && (c.QueueSize != 0 || c.Stages > 1):
 		return fail("queue_size and stages belong to lac, not to %s", e.ID)
+	case twoViews && strongViews[c.StrongView] == nil:
+		return fail("no strong view is called %q; there are %s", c.StrongView, strings.Join(StrongViews(), ", "))
+	case !twoViews && c.StrongView != "":
+		return fail("strong_view is for methods that compare two views while fine-tuning (plc, lac), not for %s", e.ID)
+	case c.StageOneDelta < 0 || c.StageOneDelta >= 1:
+		return fail("stage_one_delta is %v, want a probability below 1", c.StageOneDelta)
+	case c.StageOneDelta != 0 && c.Stages < 2:
+		return fail("stage_one_delta is the first of two stages' δ; this run has one stage: --param delta=%v", c.StageOneDelta)
 	case c.StageOne != "" && c.Stages < 2:
 		return fail("stage_one is where the first of two stages lies; this run has one stage")
 	case c.Stages < 0 || c.Stages > 2:

@@ -2,9 +2,11 @@ package train
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -245,6 +247,10 @@ func TestMemorySwitches(t *testing.T) {
 		{func(c *Config) { c.FreezeAt = -1 }, "want a number of stages"},
 		{func(c *Config) { c.Head, c.Mode, c.Features, c.FreezeAt = HeadLinear, Frozen, "x.npy", 1 }, "--frozen trains no backbone"},
 		{func(c *Config) { c.StageOne = "x" }, "one stage"},
+		{func(c *Config) { c.StageOneDelta = 0.5 }, "one stage"},
+		{func(c *Config) { c.Method, c.StageOneDelta = "lac", 1 }, "below 1"},
+		{func(c *Config) { c.StrongView = "crop" }, "compare two views"},
+		{func(c *Config) { c.Method, c.StrongView = "plc", "weak" }, "no strong view"},
 	} {
 		c := withDecoder("somewhere", "an")
 		x.change(&c)
@@ -266,4 +272,90 @@ func TestMemorySwitches(t *testing.T) {
 		_, err := Run(context.Background(), c, Events{})
 		require.ErrorContains(t, err, x.says)
 	}
+}
+
+// TestResumeTwoStages stops a two-stage run in the middle of an epoch of stage two, and another one in stage one: weights, running average, queue and
+// generators go on to the bit.
+func TestResumeTwoStages(t *testing.T) {
+	c := withDecoder(folder(t, 60), "lac")
+	c.QueueSize, c.EMA, c.EMABest, c.Schedule, c.Optimizer, c.WeightDecay = 20, 0.9, true, "onecycle", "adamw", 0.01
+	c.Run = filepath.Join(t.TempDir(), "whole")
+	whole, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	want := lastCheckpoint(t, c.Run)
+	require.Positive(t, want["estimator.labels"].CountNonzero().ItemInt())
+	require.NotNil(t, want["estimator.features"])
+	require.NotEmpty(t, slices.DeleteFunc(want.Keys(), func(k string) bool { return !strings.HasPrefix(k, "ema.") }))
+
+	same := func(t *testing.T, res *Result, run string) {
+		for i := range whole.Epochs {
+			require.Equal(t, whole.Epochs[i].Loss, res.Epochs[i].Loss)
+			require.Equal(t, whole.Epochs[i].ValMAP, res.Epochs[i].ValMAP)
+		}
+		got := lastCheckpoint(t, run)
+		require.Equal(t, want.Keys(), got.Keys())
+		for _, k := range want.Keys() {
+			require.True(t, want[k].Equal(got[k]), k)
+		}
+	}
+	for _, stage := range []int{1, 2} {
+		t.Run(fmt.Sprint("stage ", stage), func(t *testing.T) {
+			c := c
+			c.Run = filepath.Join(t.TempDir(), "cut")
+			ctx, stop := context.WithCancelCause(t.Context())
+			defer stop(nil)
+			at, steps := 0, 0
+			_, err := Run(ctx, c, Events{
+				Note: func(s string) {
+					if strings.HasPrefix(s, "stage ") {
+						at++
+					}
+				},
+				Step: func(s Step) {
+					if s.Phase == "train" && at == stage {
+						if steps++; steps == 2 {
+							stop(ErrStop)
+						}
+					}
+				},
+			})
+			var stopped *StoppedError
+			require.ErrorAs(t, err, &stopped)
+			require.Equal(t, 2, steps, "stopped at once, in the middle of the first epoch")
+			res, err := Resume(t.Context(), c.Run, nil, Events{})
+			require.NoError(t, err)
+			same(t, res, c.Run)
+		})
+	}
+}
+
+func lastCheckpoint(t *testing.T, run string) nn.StateDict {
+	names, err := list(filepath.Join(run, checkpoints))
+	require.NoError(t, err)
+	_, sd, err := load(filepath.Join(run, checkpoints, names[0]))
+	require.NoError(t, err)
+	t.Cleanup(sd.Free)
+	return sd
+}
+
+// The strong views are different ones, a first stage may have its own δ, and what a method cannot use is refused.
+func TestStrongViews(t *testing.T) {
+	dir := folder(t, 40)
+	losses := map[float64]string{}
+	for _, view := range StrongViews() {
+		c := withDecoder(dir, "plc")
+		c.StrongView, c.Epochs, c.Run = view, 1, filepath.Join(t.TempDir(), "run")
+		res, err := Run(t.Context(), c, Events{})
+		require.NoError(t, err, view)
+		require.Empty(t, losses[res.Epochs[0].Loss], "%s is as %s", view, losses[res.Epochs[0].Loss])
+		losses[res.Epochs[0].Loss] = view
+	}
+	c := withDecoder(dir, "lac")
+	c.StageOneDelta, c.StrongView, c.Params = 0.7, "crop", map[string]float64{"delta": 0.3, "lam": 2}
+	c, err := c.Resolve()
+	require.NoError(t, err)
+	first, err := c.FirstStage()
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{"delta": 0.7, "lam": 2}, first.Params)
+	require.Equal(t, "crop", first.StrongView)
 }

@@ -194,7 +194,8 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 	}
 	if resume {
 		err = t.resume(c.Run, env)
-	} else {
+	}
+	if err == nil && t.saver.newest == "" {
 		err = dir.start(c, env)
 	}
 	if err != nil {

@@ -128,8 +128,13 @@ func (r *runDir) start(c Config, env Environment) error {
 	if err := r.json("env.json", env); err != nil {
 		return err
 	}
+	return r.settings(c)
+}
+
+// settings writes run.yaml, by which Resume knows the folder.
+func (r *runDir) settings(c Config) error {
 	settings, err := yaml.Marshal(c)
-	if err != nil {
+	if err != nil || r.path == "" {
 		return err
 	}
 	return atomicfile.WriteBytes(filepath.Join(r.path, "run.yaml"), 0o644, settings)

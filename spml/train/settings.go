@@ -43,6 +43,8 @@ var settingDocs = map[string]string{
 	"weights":         "file with the backbone's weights, safetensors or .pth (torchvision or timm names)",
 	"features":        "with --frozen: .npy files with one feature row per image, joined by commas; or \"data\" for those that the data set holds",
 	"strong_features": "the same of a strongly augmented view, for plc",
+	"strong_view":     "while fine-tuning with plc or lac, what changes the second view: lac (default: flip, Cutout, RandAugment, jitter, grey), lac-paper (no jitter, no grey) or crop (flip and crop: colours stay)",
+	"stage_one_delta": "with lac: δ of the first stage (default 0.6)",
 	"pseudo_labels":   ".npy file with 1, 0 and -1 for each image and class, for vlpl and gpr",
 	"clip":            "image-text model that makes pseudo-labels while training, file or folder, or builtin (default for shapes)",
 	"clip_precision":  "arithmetic of that model: fp32, bf16, fp16 (default fp32)",

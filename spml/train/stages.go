@@ -30,12 +30,16 @@ func (c Config) FirstStage() (Config, error) {
 	case c.Run != "":
 		c.Run = filepath.Join(c.Run, stageOneDir)
 	}
-	c.Method, c.Stages, c.QueueSize, c.StageOne = e.ID, 0, 0, ""
+	delta := c.StageOneDelta
+	c.Method, c.Stages, c.QueueSize, c.StageOne, c.StageOneDelta = e.ID, 0, 0, "", 0
 	params := map[string]float64{}
 	for _, p := range e.Params {
 		if v, set := c.Params[p.Name]; set && p.Name != "delta" {
 			params[p.Name] = v
 		}
+	}
+	if delta > 0 {
+		params["delta"] = delta
 	}
 	c.Params = params
 	return c.Resolve()
@@ -61,6 +65,13 @@ func twoStages(ctx context.Context, c Config, ev Events) (Config, error) {
 	if !done {
 		begun, err := procs.Agree(HasRun(first.Run))
 		if err != nil {
+			return c, err
+		}
+		whole := &runDir{path: c.Run} // so that a run that is stopped in its first stage can go on by its own folder
+		if procs.Rank() > 0 || exists(filepath.Join(c.Run, "run.yaml")) {
+			whole.path = ""
+		}
+		if _, err := procs.first(whole.settings(c), ""); err != nil {
 			return c, err
 		}
 		ev.note(fmt.Sprintf("stage 1 of 2: %s, in %s", first.Method, first.Run))
