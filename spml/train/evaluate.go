@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -88,66 +89,82 @@ func Score(ctx context.Context, dir string, part data.Split, ev Events) (ds *dat
 
 // scoreSaved scores a part of a data set by the saved model of a run. The data set comes back closed; its labels stay.
 func scoreSaved(ctx context.Context, dir string, c Config, o EvalOptions, ev Events) (_ *data.Dataset, _ *Scores, broken []data.Broken, err error) {
-	mc, err := readModelConfig(dir + "/model")
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	part := o.Part
-	var ds *data.Dataset
-	if o.Data == "" || o.Data == ShapesName {
-		ds, err = Open(c)
-	} else {
-		var opt data.Options
-		if opt, err = c.dataOptions(); err != nil {
-			return nil, nil, nil, err
-		}
-		opt.Classes = mc.LabelNames
-		ds, err = data.Open(c.Data, opt)
-	}
+	ds, l, err := openSaved(ctx, dir, c, o.Data, ev)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	defer ds.Close()
-	if !slices.Equal(ds.Classes, mc.LabelNames) {
-		return nil, nil, nil, fmt.Errorf("%w: the classes of %s are not those of the model, in the same order", ErrData, ds.Name)
-	}
-	rows := ds.Rows(part)
-	if !labelled(ds, part) || len(rows) == 0 {
-		return nil, nil, nil, fmt.Errorf("%w: %s has no %v rows with full labels", ErrData, ds.Name, part)
-	}
-	sd, _, err := nn.LoadSafetensors(dir + "/model/" + modelWeights)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	s, err := newSession(c, ds, ev)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	var l learner
-	if mc.FeaturesOnly {
-		s.latent = false // a saved head is a linear one
-		f := &frozen{session: s}
-		if err := f.loadFeatures(ctx); err != nil {
-			return nil, nil, nil, err
-		}
-		f.weight, f.bias, l = sd["weight"], sd["bias"], f
-	} else {
-		s.c.Weights, s.saved = "", &mc // the saved model has them
-		n, err := newNetwork(s)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		if _, err := nn.LoadStateDict(n.model, sd, true); err != nil {
-			return nil, nil, nil, err
-		}
-		l = &fineTune{network: n}
-	}
 	defer l.close()
-	sc, err := l.scores(ctx, part.String(), 0, rows)
+	rows := ds.Rows(o.Part)
+	if !labelled(ds, o.Part) || len(rows) == 0 {
+		return nil, nil, nil, fmt.Errorf("%w: %s has no %v rows with full labels", ErrData, ds.Name, o.Part)
+	}
+	sc, err := l.scores(ctx, o.Part.String(), 0, rows)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	return ds, sc, l.broken(), nil
+}
+
+// openSaved opens the saved model of a run on the data set of c; from is the data set where it is another than the run's, else "". The caller closes both.
+func openSaved(ctx context.Context, dir string, c Config, from string, ev Events) (_ *data.Dataset, _ learner, err error) {
+	mc, err := readModelConfig(dir + "/model")
+	if err != nil {
+		return nil, nil, err
+	}
+	ds, err := openFor(&mc, c, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ds.Close())
+		}
+	}()
+	sd, _, err := nn.LoadSafetensors(dir + "/model/" + modelWeights)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := newSession(c, ds, ev)
+	if err != nil {
+		return nil, nil, err
+	}
+	if mc.FeaturesOnly {
+		s.latent = false // a saved head is a linear one
+		f := &frozen{session: s}
+		if err := f.loadFeatures(ctx); err != nil {
+			return nil, nil, err
+		}
+		f.weight, f.bias = sd["weight"], sd["bias"]
+		return ds, f, nil
+	}
+	s.c.Weights, s.saved = "", &mc // the saved model has them
+	n, err := newNetwork(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := nn.LoadStateDict(n.model, sd, true); err != nil {
+		return nil, nil, errors.Join(err, n.close())
+	}
+	return ds, &fineTune{network: n}, nil
+}
+
+// openFor opens the data set of c, which must have the model's classes; from is its name where it is another than the run's.
+func openFor(mc *ModelConfig, c Config, from string) (ds *data.Dataset, err error) {
+	if from == "" || from == ShapesName {
+		ds, err = Open(c)
+	} else {
+		var opt data.Options
+		if opt, err = c.dataOptions(); err != nil {
+			return nil, err
+		}
+		opt.Classes = mc.LabelNames
+		ds, err = data.Open(c.Data, opt)
+	}
+	if err == nil && !slices.Equal(ds.Classes, mc.LabelNames) {
+		err = errors.Join(fmt.Errorf("%w: the classes of %s are not those of the model, in the same order", ErrData, ds.Name), ds.Close())
+	}
+	return ds, err
 }
 
 func report(dir string, part data.Split, ds *data.Dataset, sc *Scores, broken []data.Broken) (*Report, error) {

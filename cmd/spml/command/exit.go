@@ -12,6 +12,7 @@ import (
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/data/pixel/parity"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/audit"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/metric/scorefile"
 	"github.com/gospml/gospml/spml/train"
@@ -100,7 +101,7 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.As(err, &maths): // any other error of tensor maths is a mistake of ours
 		return exitInternal
 	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &loss), errors.As(err, &weights), errors.As(err, &score), errors.As(err, &matrix), errors.As(err, &load), errors.As(err, &pickled), errors.As(err, &array),
-		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, metric.ErrNotProbability, errBadPhotos, train.ErrNotFinite, train.ErrData, clip.ErrFormat):
+		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, metric.ErrNotProbability, errBadPhotos, train.ErrNotFinite, train.ErrData, clip.ErrFormat, audit.ErrDecisions):
 		return exitData
 	case errors.As(err, &path), errors.As(err, &errno):
 		return exitIO

@@ -19,6 +19,7 @@ func newRoot() *cobra.Command {
   spml diff RUN1 RUN2                                         settings, curves and classes of two runs
   spml bundle RUN OUT                                         a folder that tags photos anywhere
   spml pseudo-label --method damp --clip M --data DIR …       labels from a CLIP
+  spml audit --run RUN --out DIR                              labels that are probably missing, to look through
   spml recipe list                                            the papers' settings
   spml reproduce list                                         tables and figures of the papers, and the command of each
   spml data show DIR                                          what a data set holds, in 17 formats
@@ -31,7 +32,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{guessFlag(cmd, err)} })
 	root.AddCommand(
-		newTrain(), newCompare(), newSweep(), newReproduce(), newDiff(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newDemo(),
+		newTrain(), newCompare(), newSweep(), newReproduce(), newDiff(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newAudit(), newDemo(),
 		newRecipe(), newConfig(), newPlan(), newVerify(),
 		newLoss(), newData(), newMetric(), newClip(),
 		newBench(), newSetup(), newDoctor(), newVersion(), &cobra.Command{

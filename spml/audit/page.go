@@ -1,0 +1,184 @@
+package audit
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"image"
+	"image/jpeg"
+	"io"
+	"math"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/pixel"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageHTML = template.Must(template.New("page").Funcs(template.FuncMap{
+	"percent": func(x float64) string { return fmt.Sprintf("%.1f", 100*x) },
+	"number":  func(x float64) string { return fmt.Sprintf("%.3f", x) },
+	"add":     func(a, b int) int { return a + b },
+}).Parse(pageText))
+
+// Long sides of the pictures in the page, in pixels.
+const (
+	photoSide     = 200
+	neighbourSide = 64
+	nearShown     = 4 // neighbours that are shown
+)
+
+// PageOptions of WritePage.
+type PageOptions struct {
+	Title  string
+	Photos int    // candidates that are shown; 0: 200
+	Repeat string // the command that made it
+}
+
+type card struct {
+	Candidate
+	Carries []string // labels that the photo carries
+	Photo   template.URL
+	Bad     string
+	Near    []nearPhoto
+}
+
+type nearPhoto struct {
+	Name  string
+	Carry bool
+	Photo template.URL
+}
+
+// WritePage writes one HTML file to look through, without any reference to the network: photo, label, scores, neighbours, buttons to accept and refuse. The browser keeps
+// decisions until they are saved as a CSV file for [ReadDecisions]. Without photos (a table of features) the cards have none.
+func (t *Table) WritePage(w io.Writer, ds *data.Dataset, o PageOptions) error {
+	if o.Photos == 0 {
+		o.Photos = 200
+	}
+	if o.Title == "" {
+		o.Title = "Labels of " + t.Name + " that are probably missing"
+	}
+	shown := min(o.Photos, len(t.Candidates))
+	head := struct {
+		*Table
+		PageOptions
+		Shown, All int
+		Curve      template.HTML
+		Classes    []string
+	}{t, o, shown, len(t.Candidates), t.curve(), nil}
+	seen := map[string]bool{}
+	for _, x := range t.Candidates[:shown] {
+		if !seen[x.Label] {
+			seen[x.Label] = true
+			head.Classes = append(head.Classes, x.Label)
+		}
+	}
+	if err := pageHTML.ExecuteTemplate(w, "head", head); err != nil {
+		return err
+	}
+	src, _ := ds.Source.(data.RawSource)
+	rows := map[string]int{}
+	for i, n := range ds.Images {
+		rows[n] = i
+	}
+	matrix := ds.Observed
+	if t.Of == Full {
+		matrix = ds.Labels
+	}
+	small := map[int]template.URL{} // neighbours come again and again
+	for _, x := range t.Candidates[:shown] {
+		c := card{Candidate: x}
+		for k, name := range ds.Classes {
+			if matrix[x.Row*ds.C()+k] == 1 {
+				c.Carries = append(c.Carries, name)
+			}
+		}
+		if src != nil {
+			var err error
+			if c.Photo, err = thumbnail(src, x.Row, photoSide); err != nil {
+				c.Bad = err.Error()
+			}
+			for i, n := range x.Neighbours[:min(nearShown, len(x.Neighbours))] {
+				row := rows[n]
+				if _, ok := small[row]; !ok {
+					if small[row], err = thumbnail(src, row, neighbourSide); err != nil {
+						continue
+					}
+				}
+				c.Near = append(c.Near, nearPhoto{n, x.Carry[i], small[row]})
+			}
+		}
+		if err := pageHTML.ExecuteTemplate(w, "card", c); err != nil {
+			return err
+		}
+	}
+	return pageHTML.ExecuteTemplate(w, "foot", nil)
+}
+
+// thumbnail is a row's photo as a data URL.
+func thumbnail(src data.RawSource, row, side int) (template.URL, error) {
+	b, err := src.ReadFile(row, nil)
+	if err != nil {
+		return "", err
+	}
+	rgb, err := pixel.Decode(b, pixel.Options{})
+	if err != nil {
+		return "", err
+	}
+	scale := min(1, float64(side)/float64(max(rgb.W, rgb.H)))
+	small, err := pixel.Resize(rgb, max(1, int(float64(rgb.W)*scale)), max(1, int(float64(rgb.H)*scale)), pixel.Bilinear)
+	if err != nil {
+		return "", err
+	}
+	m := image.NewRGBA(image.Rect(0, 0, small.W, small.H))
+	for i := range small.W * small.H {
+		copy(m.Pix[4*i:], small.Pix[3*i:3*i+3])
+		m.Pix[4*i+3] = 255
+	}
+	var out bytes.Buffer
+	if err := jpeg.Encode(&out, m, &jpeg.Options{Quality: 78}); err != nil {
+		return "", err
+	}
+	if out.Len() == 0 {
+		return "", errors.New("empty picture")
+	}
+	return template.URL("data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(out.Bytes())), nil
+}
+
+// curve draws the measured precision over k, logarithmic, as SVG; nothing where it was not measured.
+func (t *Table) curve() template.HTML {
+	if len(t.Precision) == 0 || len(t.Precision[0].At) < 2 {
+		return ""
+	}
+	const width, height, left, bottom = 520.0, 220.0, 44.0, 34.0
+	at := t.Precision[0].At
+	lo, hi := math.Log(float64(at[0])), math.Log(float64(at[len(at)-1]))
+	x := func(k int) float64 { return left + (width-left-120)*(math.Log(float64(k))-lo)/(hi-lo) }
+	y := func(p float64) float64 { return 10 + (height-bottom-10)*(1-p) }
+	b := &bytes.Buffer{}
+	fmt.Fprintf(b, `<svg class="curve" viewBox="0 0 %v %v" role="img" aria-label="Precision of the first k candidates">`, width, height)
+	for _, p := range []float64{0, 0.25, 0.5, 0.75, 1} {
+		fmt.Fprintf(b, `<line class="grid" x1="%v" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%v" y="%.1f" text-anchor="end">%.0f %%</text>`, left, width-120, y(p), y(p), left-6, y(p)+4, 100*p)
+	}
+	for _, k := range at {
+		if s := fmt.Sprint(k); s[0] == '1' && k%10 == 0 {
+			fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, x(k), height-bottom+16, s)
+		}
+	}
+	fmt.Fprintf(b, `<text x="%.1f" y="%v" text-anchor="middle">first k candidates</text>`, (left+width-120)/2, height-4)
+	fmt.Fprintf(b, `<line class="chance" x1="%v" x2="%.1f" y1="%.1f" y2="%.1f"/>`, left, width-120, y(t.Precision[0].Chance), y(t.Precision[0].Chance))
+	for i, p := range t.Precision {
+		fmt.Fprintf(b, `<polyline class="line l%d" points="`, i)
+		for j, k := range p.At {
+			fmt.Fprintf(b, "%.1f,%.1f ", x(k), y(p.Of[j]))
+		}
+		fmt.Fprintf(b, `"/><line class="line l%d" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text x="%.1f" y="%d">%s</text>`, i, width-112, width-88, 20+18*i, 20+18*i, width-82, 24+18*i, template.HTMLEscapeString(p.By))
+	}
+	n := len(t.Precision)
+	fmt.Fprintf(b, `<line class="chance" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text x="%.1f" y="%d">chance</text></svg>`, width-112, width-88, 20+18*n, 20+18*n, width-82, 24+18*n)
+	return template.HTML(b.String())
+}

@@ -1,0 +1,133 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/dualcoop"
+	"github.com/gospml/gospml/torch"
+)
+
+// Outputs are what a saved model computes for rows of a data set, which need no labels for that.
+type Outputs struct {
+	Scores
+	Dim      int           // of the features; 0: the model has none apart from its scores
+	Features []float32     // pooled features [len(Rows), Dim], before the head
+	Broken   []data.Broken // photos that could not be read: their rows are missing
+}
+
+// OutputsOptions say of what [ComputeOutputs] computes.
+type OutputsOptions struct {
+	Data        string       // another data set than the run's, in any format of data.Open, with the run's classes; empty: the run's
+	DataOptions string       // choices of data.Open for Data, as Config.DataOptions
+	Parts       []data.Split // nil: all rows
+}
+
+// ComputeOutputs applies the saved model of a run to rows of its own or of another data set. The caller closes the data set.
+func ComputeOutputs(ctx context.Context, dir string, o OutputsOptions, ev Events) (*data.Dataset, *Outputs, error) {
+	c, err := ReadRun(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.Data != "" {
+		c.Data, c.DataOptions = o.Data, o.DataOptions
+	}
+	if c, err = c.Resolve(); err != nil {
+		return nil, nil, err
+	}
+	if err := torch.Available(); err != nil {
+		return nil, nil, err
+	}
+	var ds *data.Dataset
+	var out *Outputs
+	err = guard(func() error {
+		var l learner
+		if ds, l, err = openSaved(ctx, dir, c, o.Data, ev); err != nil {
+			return err
+		}
+		defer l.close()
+		var rows []int
+		for i, part := range ds.Split {
+			if o.Parts == nil || slices.Contains(o.Parts, part) {
+				rows = append(rows, i)
+			}
+		}
+		if len(rows) == 0 {
+			return fmt.Errorf("%w: %s has no rows in %v", ErrData, ds.Name, o.Parts)
+		}
+		out, err = outputs(ctx, l, rows)
+		return err
+	})
+	if err != nil && ds != nil {
+		ds.Close()
+		ds = nil
+	}
+	return ds, out, err
+}
+
+// outputs computes scores and features in one pass over the photos.
+func outputs(ctx context.Context, l learner, rows []int) (*Outputs, error) {
+	o := &Outputs{}
+	switch l := l.(type) {
+	case *frozen:
+		s, err := l.scores(ctx, "", 0, rows)
+		if err != nil {
+			return nil, err
+		}
+		o.Scores, o.Dim = *s, l.features.Size(1)
+		idx := make([]int64, len(s.Rows))
+		for i, r := range s.Rows {
+			idx[i] = int64(l.at[r])
+		}
+		o.Features = torch.ToSlice[float32](l.features.IndexSelect(0, torch.FromSlice(idx)))
+	case *fineTune:
+		whole := false // whether the scores take more than the pooled features
+		switch l.model.(type) {
+		case *headed, *dualcoop.Model:
+			whole = true
+		}
+		got, err := l.forEach(ctx, "outputs", 0, rows, func(x *torch.Tensor) {
+			f := l.model.Features(x)
+			var z *torch.Tensor
+			if whole {
+				z = l.model.Forward(x)
+			} else {
+				z = l.model.Head().Forward(f)
+			}
+			o.Dim = f.Size(1)
+			o.Features = append(o.Features, torch.ToSlice[float32](f.ToDType(torch.Float32).Contiguous())...)
+			o.Values = sigmoids(o.Values, z)
+		})
+		if err != nil {
+			return nil, err
+		}
+		o.Rows = got
+	default:
+		return nil, fmt.Errorf("train: %T computes no outputs", l)
+	}
+	o.Broken = l.broken()
+	return o, nil
+}
+
+// OpenData opens the data set of c for the saved model of a run: c is the run's configuration, perhaps with another data set, whose classes are then found by name. The caller
+// closes it.
+func OpenData(dir string, c Config) (*data.Dataset, error) {
+	mc, err := readModelConfig(modelDir(dir))
+	if err != nil {
+		return nil, err
+	}
+	of, err := ReadRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	from := c.Data
+	if c.Data == of.Data && c.DataOptions == of.DataOptions {
+		from = ""
+	}
+	if c, err = c.Resolve(); err != nil {
+		return nil, err
+	}
+	return openFor(&mc, c, from)
+}
