@@ -116,8 +116,8 @@ func TestSweeps(t *testing.T) {
 				}
 			}
 			set["params"] = params
-			if s.Method == "vlpl" && set["pseudo_labels"] == nil {
-				set["pseudo_labels"] = "labels.npy"
+			if strings.HasPrefix(s.Name, "vlpl") || strings.HasPrefix(s.Name, "aevlp") {
+				set["clip"] = "model"
 			}
 			c, err := train.FromSettings(set)
 			require.NoError(t, err, "%s, point %d", s.Name, i)

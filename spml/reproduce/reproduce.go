@@ -6,8 +6,10 @@ package reproduce
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,17 +29,21 @@ var source []byte
 // DataSets are the papers' data sets, the columns of their tables.
 var DataSets = []string{"voc", "coco", "nus", "cub"}
 
-// Item is a table or a figure. One of Rows, Command and Needs is set.
+// Item is a table or a figure. One of Rows, Sweeps, Command and Needs is set.
 type Item struct {
-	ID       string         `yaml:"id"` // paper:what, such as vlpl:table1
+	ID       string         `yaml:"id"`   // paper:what, such as vlpl:table1
+	Also     []string       `yaml:"also"` // further tables and figures that it makes, by their ids
 	Title    string         `yaml:"title"`
 	Recipe   string         `yaml:"recipe"`   // paper's id in names of recipes
 	Backbone string         `yaml:"backbone"` // of the recipe; resnet50 where it is empty
 	Settings map[string]any `yaml:"settings"` // of package train, for every row
-	Rows     []Row          `yaml:"rows"`
-	// Command are arguments of spml; $DATA stands for the data set.
+	Rows     []Row          `yaml:"rows"`     // where Sweeps are named: their points
+	Sweeps   []string       `yaml:"sweeps"`   // of package recipe; Rows are their points
+	Points   []Row          `yaml:"points"`   // published numbers of the points, by name
+	// Command are arguments of spml; $DATA stands for the data set, $RUN and $RUN2 for finished runs, $PHOTO for a photo, $CLIP for a CLIP.
 	Command []string `yaml:"command"`
-	Writes  string   `yaml:"writes"`
+	Writes  string   `yaml:"writes"` // the file, or what is printed
+	First   string   `yaml:"first"`  // what has to be trained before, as a command
 	// Needs says what is missing and how to come by it.
 	Needs     string `yaml:"needs"`
 	Published string `yaml:"published"` // numbers of an item that has no rows
@@ -47,6 +53,7 @@ type Item struct {
 type Row struct {
 	Name      string             `yaml:"name"`
 	Method    string             `yaml:"method"` // as compare.Methods takes it
+	Set       map[string]any     `yaml:"-"`      // a point's settings
 	Needs     string             `yaml:"needs"`  // in place of Method
 	Published map[string]float64 `yaml:"published"`
 }
@@ -59,7 +66,66 @@ func Items() ([]Item, error) {
 	if err := d.Decode(&items); err != nil {
 		return nil, fmt.Errorf("reproduce: papers.yaml: %w", err)
 	}
+	for i := range items {
+		if err := items[i].expand(); err != nil {
+			return nil, fmt.Errorf("reproduce: papers.yaml: %s: %w", items[i].ID, err)
+		}
+	}
 	return items, nil
+}
+
+// expand makes rows of the points of sweeps.
+func (it *Item) expand() error {
+	if len(it.Sweeps) > 0 && len(it.Rows) > 0 {
+		return errors.New("rows and sweeps")
+	}
+	for _, name := range it.Sweeps {
+		s, err := recipe.GetSweep(name)
+		if err != nil {
+			return err
+		}
+		points, err := s.Points()
+		if err != nil {
+			return err
+		}
+		names := s.Names()
+		for i, set := range points {
+			r := Row{Method: s.Method, Set: set}
+			if names != nil {
+				r.Name = names[i]
+			} else {
+				r.Name = pointName(set)
+			}
+			if len(it.Sweeps) > 1 {
+				r.Name = s.Method + " " + r.Name
+			}
+			for _, p := range it.Points {
+				if p.Name == r.Name {
+					r.Published = p.Published
+				}
+			}
+			it.Rows = append(it.Rows, r)
+		}
+	}
+	for _, p := range it.Points {
+		if !slices.ContainsFunc(it.Rows, func(r Row) bool { return r.Name == p.Name }) {
+			return fmt.Errorf("no sweep of it has the point %q", p.Name)
+		}
+	}
+	return nil
+}
+
+// pointName are the settings of a point in a few words, without what all points share.
+func pointName(set map[string]any) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		if text, ok := set[k].(string); ok && k == "pseudo_options" {
+			parts = append(parts, strings.NewReplacer(";", " ", ",", " ").Replace(text))
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s=%v", strings.TrimPrefix(k, "params."), set[k]))
+	}
+	return strings.Join(parts, " ")
 }
 
 // Get finds an item; the error of an unknown id has those of the same paper.
@@ -71,12 +137,14 @@ func Get(id string) (*Item, error) {
 	var same, all []string
 	paper, _, _ := strings.Cut(id, ":")
 	for i := range items {
-		if items[i].ID == id {
+		if items[i].ID == id || slices.Contains(items[i].Also, id) {
 			return &items[i], nil
 		}
-		all = append(all, items[i].ID)
-		if strings.HasPrefix(items[i].ID, paper+":") {
-			same = append(same, items[i].ID)
+		for _, one := range append([]string{items[i].ID}, items[i].Also...) {
+			all = append(all, one)
+			if strings.HasPrefix(one, paper+":") {
+				same = append(same, one)
+			}
 		}
 	}
 	if same == nil {
@@ -97,8 +165,9 @@ func (it *Item) RecipeFor(data string) (*recipe.Recipe, error) {
 	return recipe.Get(it.Recipe + "-" + data + "-" + b)
 }
 
-// Variants are the rows that can be trained, named as in the paper. A method whose pseudo-labels come from a file is left out without one.
-func (it *Item) Variants(pseudoLabels bool) (variants []compare.Variant, left []Row, err error) {
+// Variants are the rows that can be trained, named as in the paper. A method that learns from pseudo-labels is left out without a file of them or a CLIP that makes them,
+// and one whose point says how they are made wants the CLIP.
+func (it *Item) Variants(pseudoLabels, clip bool) (variants []compare.Variant, left []Row, err error) {
 	for _, r := range it.Rows {
 		if r.Method == "" {
 			left = append(left, r)
@@ -108,10 +177,19 @@ func (it *Item) Variants(pseudoLabels bool) (variants []compare.Variant, left []
 		if err != nil {
 			return nil, nil, err
 		}
-		if !pseudoLabels && needsFile(r.Method) {
-			r.Needs = "pseudo-labels: --pseudo-labels FILE, written by spml pseudo-label"
+		made := r.Set["pseudo_options"] != nil || v[0].Set["pseudo_options"] != nil || strings.HasPrefix(r.Method, train.DualCoOp)
+		switch {
+		case made && !clip:
+			r.Needs = "a CLIP: --clip MODEL, or builtin for drawn pictures"
+		case !pseudoLabels && !clip && needsFile(r.Method):
+			r.Needs = "pseudo-labels: --clip MODEL makes them, or --pseudo-labels FILE has them"
+		}
+		if r.Needs != "" {
 			left = append(left, r)
 			continue
+		}
+		for k, x := range r.Set {
+			v[0].Set[k] = x
 		}
 		v[0].Name = strings.ReplaceAll(r.Name, "/", "-") // it is a folder's name too
 		variants = append(variants, v[0])

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,16 @@ func TestItems(t *testing.T) {
 		}
 		require.Equal(t, 1, kinds, it.ID)
 		require.Equal(t, len(it.Command) > 0, it.Writes != "", it.ID)
+		for _, id := range it.Also {
+			require.False(t, seen[id], id)
+			seen[id] = true
+			same, err := Get(id)
+			require.NoError(t, err)
+			require.Equal(t, it.ID, same.ID)
+		}
+		if it.First != "" {
+			require.Contains(t, strings.Join(it.Command, " "), "$RUN", it.ID)
+		}
 		if len(it.Rows) == 0 {
 			continue
 		}
@@ -46,9 +57,31 @@ func TestItems(t *testing.T) {
 			_, err = train.FromSettings(m)
 			require.NoError(t, err, it.ID)
 		}
-		variants, left, err := it.Variants(true)
+		variants, left, err := it.Variants(true, true)
 		require.NoError(t, err, it.ID)
 		require.Len(t, it.Rows, len(variants)+len(left))
+		for _, v := range variants { // every row is a run that can begin
+			m := map[string]any{"data": train.ShapesName, "clip": train.BuiltinClip}
+			if it.Backbone == "clip" && it.Recipe != "dualcoop" {
+				m["backbone"], m["weights"] = "clip", train.BuiltinClip
+			}
+			for k, x := range it.Settings {
+				m[k] = x
+			}
+			params := map[string]any{}
+			for k, x := range v.Set {
+				if name, ok := strings.CutPrefix(k, "params."); ok {
+					params[name] = x
+				} else {
+					m[k] = x
+				}
+			}
+			m["params"] = params
+			c, err := train.FromSettings(m)
+			require.NoError(t, err, "%s: %s", it.ID, v.Name)
+			_, err = c.Resolve()
+			require.NoError(t, err, "%s: %s", it.ID, v.Name)
+		}
 		names := map[string]bool{}
 		for _, r := range it.Rows {
 			require.False(t, names[r.Name], "%s: %s", it.ID, r.Name)
@@ -61,6 +94,18 @@ func TestItems(t *testing.T) {
 		}
 	}
 	require.Len(t, papers, 5)
+	// The tables and figures of the five papers, as far as their texts are known.
+	for paper, what := range map[string]string{
+		"vlpl":  "table1 table3 table4 smoothing backbones backbones-vit negatives fig3 fig4",
+		"gr":    "table1 table2 table3 fig1 fig2 fig3 fig4 fig5",
+		"em":    "table fig7 fig8 fig9 fig10 fig11 supplementD",
+		"lac":   "table2 table2-resnet50 ablation fig3 fig4 fig5 fig6",
+		"aevlp": "table supplement-table2 supplement-fig1 supplement-fig2",
+	} {
+		for _, w := range strings.Fields(what) {
+			require.True(t, seen[paper+":"+w], "%s:%s is missing", paper, w)
+		}
+	}
 	_, err = Get("gr:table9")
 	require.ErrorContains(t, err, "gr:table2")
 	require.NotContains(t, err.Error(), "vlpl:")
@@ -69,7 +114,7 @@ func TestItems(t *testing.T) {
 func TestLines(t *testing.T) {
 	it, err := Get("vlpl:table1")
 	require.NoError(t, err)
-	variants, left, err := it.Variants(false)
+	variants, left, err := it.Variants(false, false)
 	require.NoError(t, err)
 	require.Len(t, left, 3, "two rows that cannot be trained, and VLPL's own without a file of labels")
 	lines := it.Lines(&compare.Table{Rows: []compare.Row{{Name: variants[2].Name, BestMean: 86, BestSD: 0.5, Seeds: []uint32{1, 2}}}}, "voc", left)
@@ -80,7 +125,7 @@ func TestLines(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, WriteLines(&b, lines))
 	require.Contains(t, b.String(), "| AN | 86.00 ± 0.50 | 85.89 | +0.11 |\n")
-	require.Contains(t, b.String(), "| VLPL (ResNet-50) | needs pseudo-labels: --pseudo-labels FILE, written by spml pseudo-label | 89.10 | – |\n")
+	require.Contains(t, b.String(), "| VLPL (ResNet-50) | needs pseudo-labels: --clip MODEL makes them, or --pseudo-labels FILE has them | 89.10 | – |\n")
 	require.Nil(t, it.Lines(&compare.Table{}, "", nil)[2].Published)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,7 +25,8 @@ import (
 func newReproduce() *cobra.Command {
 	var (
 		dry, asJSON bool
-		as          string
+		as, photo   string
+		from        []string
 		only        []string
 	)
 	c := &comparison{}
@@ -38,7 +40,9 @@ on where it was. --as names the column (voc, coco, nus, cub) and with it the rec
   spml reproduce gr:table2 --data VOCdevkit/VOC2012 --as voc --weights resnet50.safetensors --seeds 3 --run gr-table2 --dry-run
   spml reproduce lac:ablation --data shapes --seeds 2 --epochs 5 --run ablation
   spml reproduce em:table --data photos --weights mobilenet_v2.safetensors --frozen --only AN,EM,EM+APL --run em
-  spml reproduce gr:fig1`,
+  spml reproduce gr:fig1
+  spml reproduce vlpl:table3 --data shapes --clip builtin --seeds 1 --epochs 3 --run vlpl-table3
+  spml reproduce lac:fig6 --from runs/lac --photo photo.jpg`,
 		Args: exactly(1, "one table or figure; spml reproduce list names them"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "list" {
@@ -52,13 +56,19 @@ on where it was. --as names the column (voc, coco, nus, cub) and with it the rec
 			case it.Needs != "":
 				return usageError{fmt.Errorf("%s (%s) needs %s", it.ID, it.Title, it.Needs)}
 			case len(it.Command) > 0:
-				return runItem(cmd, it, c.s.values["data"].text)
+				if dry {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s: no training; runs spml %s\n", it.ID, strings.Join(it.Command, " "))
+					return nil
+				}
+				return runItem(cmd, it, map[string]string{"$DATA": c.s.values["data"].text, "$CLIP": c.s.values["clip"].text, "$PHOTO": photo}, from)
 			}
 			return c.reproduce(cmd, it, as, only, dry, asJSON)
 		},
 	}
 	c.flags(cmd)
 	f := cmd.Flags()
+	f.StringSliceVar(&from, "from", nil, "finished runs of which a figure is made")
+	f.StringVar(&photo, "photo", "", "the photo of a figure")
 	f.StringVar(&as, "as", "", "column of the table, and with it the recipe: voc, coco, nus, cub")
 	f.StringSliceVar(&only, "only", nil, "rows by their names in the paper; the first is the baseline")
 	f.BoolVar(&dry, "dry-run", false, "say what it would cost and stop")
@@ -76,25 +86,41 @@ func listPapers(cmd *cobra.Command, asJSON bool) error {
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	for _, it := range items {
-		what := fmt.Sprintf("%d methods", len(it.Rows))
+		what := fmt.Sprintf("%d rows", len(it.Rows))
+		if len(it.Sweeps) > 0 {
+			what = fmt.Sprintf("%d points", len(it.Rows))
+		}
 		if len(it.Command) > 0 {
 			what = "writes " + it.Writes
 		} else if it.Needs != "" {
 			what = "needs more"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", it.ID, what, it.Title)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", strings.Join(append([]string{it.ID}, it.Also...), ", "), what, it.Title)
 	}
 	return w.Flush()
 }
 
-// runItem runs the command of a figure.
-func runItem(cmd *cobra.Command, it *reproduce.Item, data string) error {
+// runItem runs the command of a figure with what its words in capitals stand for.
+func runItem(cmd *cobra.Command, it *reproduce.Item, values map[string]string, runs []string) error {
+	for i, run := range runs {
+		name := "$RUN"
+		if i > 0 {
+			name += strconv.Itoa(i + 1)
+		}
+		values[name] = run
+	}
+	flags := map[string]string{"$DATA": "--data PATH", "$CLIP": "--clip MODEL", "$PHOTO": "--photo FILE", "$RUN": "--from RUN", "$RUN2": "--from RUN,RUN2"}
 	args := slices.Clone(it.Command)
 	for i, a := range args {
-		if a == "$DATA" {
-			if args[i] = data; data == "" {
-				return usageError{fmt.Errorf("%s wants --data PATH", it.ID)}
+		if !strings.HasPrefix(a, "$") {
+			continue
+		}
+		if args[i] = values[a]; args[i] == "" {
+			err := fmt.Errorf("%s wants %s", it.ID, flags[a])
+			if it.First != "" && strings.HasPrefix(a, "$RUN") {
+				err = fmt.Errorf("%w; for instance of %s", err, it.First)
 			}
+			return usageError{err}
 		}
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), "spml "+strings.Join(args, " "))
@@ -140,7 +166,7 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 			settings[k] = v
 		}
 	}
-	variants, left, err := it.Variants(settings["pseudo_labels"] != nil)
+	variants, left, err := it.Variants(settings["pseudo_labels"] != nil, settings["clip"] != nil || settings["data"] == train.ShapesName)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,12 +32,35 @@ func TestReproduce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, out, string(kept))
 
-	code, _, stderr = spml(t, nil, "reproduce", "gr:fig3")
+	code, _, stderr = spml(t, nil, "reproduce", "gr:table3-trainable")
 	require.Equal(t, exitUsage, code)
-	require.Contains(t, stderr, "confidences of every epoch")
+	require.Contains(t, stderr, "parameters of the loss that are trained")
+	code, _, stderr = spml(t, nil, "reproduce", "lac:fig6", "--photo", "x.jpg")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "lac:fig6 wants --from RUN; for instance of spml train")
 	code, _, stderr = spml(t, nil, "reproduce", "em:table", "--only", "XX")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "there are BCE, full annotation, AN,")
+}
+
+// Points of a sweep stand beside their published numbers; what is done is not done again; the recipe's deviations are printed.
+func TestReproducePoints(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"reproduce", "gr:table3", "--as", "voc", "--data", testroot.Shared(t, "data", "miml"), "--frozen", "--features", testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"),
+		"--only", "an,all", "--seeds", "1", "--epochs", "1", "--batch-size", "64", "--flip=false", "--run", dir}
+	code, out, stderr := spml(t, nil, args...)
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `\| an \| \d\d\.\d\d \| 85\.89 \| [+-]\d+\.\d\d \|\n\| all \| \d\d\.\d\d \| 89\.83 \| [+-]`, out)
+	require.Contains(t, out, "Deviation: ")
+	record := filepath.Join(dir, "an", "seed-1200", "run.yaml")
+	before, err := os.Stat(record)
+	require.NoError(t, err)
+	code, again, stderr := spml(t, nil, args...)
+	require.Zero(t, code, stderr)
+	require.Equal(t, out, again)
+	after, err := os.Stat(record)
+	require.NoError(t, err)
+	require.Equal(t, before.ModTime(), after.ModTime())
 }
 
 // Every command of a figure exists and takes its flags.
@@ -49,6 +73,11 @@ func TestReproduceCommands(t *testing.T) {
 			continue
 		}
 		n++
+		if it.First != "" {
+			cmd, rest, err := newRoot().Find(strings.Fields(it.First)[1:])
+			require.NoError(t, err, it.ID)
+			require.NoError(t, cmd.ParseFlags(rest), it.ID)
+		}
 		cmd, rest, err := newRoot().Find(it.Command)
 		require.NoError(t, err, it.ID)
 		require.NoError(t, cmd.ParseFlags(rest), it.ID)
