@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include "../../torch/csrc/direct.h"
+
 namespace spml {
 namespace {
 
@@ -29,7 +31,7 @@ bool is_plain_one(const at::Tensor& g) {
 
 // A node of our own and not torch::autograd::Function: saved variables cost microseconds, and a second buffer, because
 // AccumulateGrad must copy what a saved variable still holds.
-struct LossNode final : torch::autograd::Node {
+struct LossNode final : gs::DirectNode {
   struct Slot {
     at::Tensor grad;
     at::ScalarType type; // of the input
@@ -46,10 +48,23 @@ struct LossNode final : torch::autograd::Node {
     released = true;
   }
 
+  void check_released() const { TORCH_CHECK(!released, op, ": backward a second time: keep the graph (retain_graph) or use impl=composed"); }
+
+  variable_list direct() override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    check_released();
+    released = true;
+    variable_list out(slots.size());
+    for (size_t i = 0; i < slots.size(); i++)
+      if (slots[i].grad.defined()) out[i] = slots[i].grad.scalar_type() == slots[i].type ? std::move(slots[i].grad) : slots[i].grad.to(slots[i].type);
+    slots.clear();
+    return out;
+  }
+
   variable_list apply(variable_list&& incoming) override {
     std::lock_guard<std::mutex> lock(mutex_);
     TORCH_CHECK(!c10::GradMode::is_enabled(), op, ": the fused form saves its gradient and has no second derivative; use impl=composed for backward with create_graph");
-    TORCH_CHECK(!released, op, ": backward a second time: keep the graph (retain_graph) or use impl=composed");
+    check_released();
     const at::Tensor& g = incoming[0];
     variable_list out(slots.size());
     if (!g.defined()) return out;

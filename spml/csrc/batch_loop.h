@@ -1,47 +1,77 @@
-// The loop of a pass over lanes V of numbers S. Included last, in the anonymous namespace of batch_*.cpp.
+// The loop of a pass over lanes V of numbers S, labels of type Y (S or int8). Included last, in the anonymous namespace of batch_*.cpp.
 #pragma once
 
-template <template <class> class F, int Inputs, int Outputs, int Sums, class V, class S, bool Out>
+// Appends the keys that are not below least.
+template <class V, class S>
+GOSPML_FN void collect(spml::BatchSpan& s, V key, V least, int64_t i, int n) {
+  unsigned bits = reach(key, least);
+  if (!bits) return;
+  S all[sizeof(V) / sizeof(S)];
+  store(all, key);
+  for (; bits; bits &= bits - 1) {
+    const int k = __builtin_ctz(bits);
+    if (k >= n) break;
+    static_cast<S*>(s.keys)[s.found] = all[k];
+    s.at[s.found++] = static_cast<int32_t>(i) + k;
+  }
+}
+
+template <template <class> class F, int Inputs, int Outputs, int Sums, class V, class S, class Y, bool Out>
 void pass(spml::BatchSpan& s) {
-  constexpr int W = sizeof(V) / sizeof(S), kFlush = 32;
-  const F<V> f(s.params);
-  const S* in[3] = {static_cast<const S*>(s.in[0]), static_cast<const S*>(s.in[1]), static_cast<const S*>(s.in[2])};
-  S* out[2] = {static_cast<S*>(s.out[0]), static_cast<S*>(s.out[1])};
-  double total[3] = {};
-  int64_t i = 0;
-  const int64_t whole = s.n - s.n % W;
-  while (i < whole) {
-    const int64_t end = whole - i < kFlush * W ? whole : i + kFlush * W;
-    V sum[3] = {V(0), V(0), V(0)};
-    for (; i < end; i += W) {
-      V x[3], g[2];
-      for (int k = 0; k < Inputs; k++) load(in[k] + i, x[k]);
-      f(x, g, sum);
-      if constexpr (Out)
-        for (int k = 0; k < Outputs; k++) store(out[k] + i, g[k]);
-    }
-    for (int k = 0; k < Sums; k++) total[k] += total_of(sum[k]);
-  }
-  if (i < s.n) { // lanes beyond the end compute something that is not used
-    S tail[3][W] = {};
-    const int n = static_cast<int>(s.n - i);
-    V x[3], g[2], sum[3] = {V(0), V(0), V(0)};
-    for (int k = 0; k < Inputs; k++) {
-      for (int j = 0; j < n; j++) tail[k][j] = in[k][i + j];
-      load(tail[k], x[k]);
-    }
-    f(x, g, sum);
-    for (int k = 0; k < Sums; k++) {
-      store(tail[0], sum[k]);
-      for (int j = 0; j < n; j++) total[k] += tail[0][j];
-    }
-    if constexpr (Out)
-      for (int k = 0; k < Outputs; k++) {
-        store(tail[0], g[k]);
-        for (int j = 0; j < n; j++) out[k][i + j] = tail[0][j];
+  with_constants(F<V>(s.params), [&](const F<V>& f) __attribute__((always_inline)) {
+    constexpr int W = sizeof(V) / sizeof(S), kFlush = 32, kLogits = F<V>::logits;
+    constexpr bool kKept = F<V>::kept && Out, kSelects = F<V>::selects && Out;
+    constexpr int kStored = kSelects ? Outputs - 1 : Outputs;
+    const V least(kSelects ? s.least : 0);
+    double total[3] = {};
+    int64_t i = 0;
+    const int64_t whole = s.n - s.n % W;
+    while (i < whole) {
+      const int64_t end = whole - i < kFlush * W ? whole : i + kFlush * W;
+      V sum[3] = {V(0), V(0), V(0)};
+      for (; i < end; i += W) {
+        V x[3], g[2];
+        for (int k = 0; k < kLogits; k++) load(static_cast<const S*>(s.in[k]) + i, x[k]);
+        for (int k = kLogits; k < Inputs; k++) load(static_cast<const Y*>(s.in[k]) + i, x[k]);
+        if constexpr (kKept)
+          for (int k = 0; k < Outputs; k++) load(static_cast<const S*>(s.out[k]) + i, g[k]);
+        f(x, g, sum);
+        if constexpr (Out)
+          for (int k = 0; k < kStored; k++) store(static_cast<S*>(s.out[k]) + i, g[k]);
+        if constexpr (kSelects) collect<V, S>(s, g[kStored], least, i, W);
       }
-  }
-  for (int k = 0; k < 3; k++) s.sums[k] = total[k];
+      for (int k = 0; k < Sums; k++) total[k] += total_of(sum[k]);
+    }
+    if (i < s.n) { // lanes beyond the end compute something that is not used
+      S tail[W] = {};
+      Y labels[W] = {};
+      const int n = static_cast<int>(s.n - i);
+      V x[3], g[2], sum[3] = {V(0), V(0), V(0)};
+      const auto take = [&](const S* p, V& to) {
+        for (int j = 0; j < n; j++) tail[j] = p[i + j];
+        load(tail, to);
+      };
+      for (int k = 0; k < kLogits; k++) take(static_cast<const S*>(s.in[k]), x[k]);
+      for (int k = kLogits; k < Inputs; k++) {
+        for (int j = 0; j < n; j++) labels[j] = static_cast<const Y*>(s.in[k])[i + j];
+        load(labels, x[k]);
+      }
+      if constexpr (kKept)
+        for (int k = 0; k < Outputs; k++) take(static_cast<const S*>(s.out[k]), g[k]);
+      f(x, g, sum);
+      for (int k = 0; k < Sums; k++) {
+        store(tail, sum[k]);
+        for (int j = 0; j < n; j++) total[k] += tail[j];
+      }
+      if constexpr (Out)
+        for (int k = 0; k < kStored; k++) {
+          store(tail, g[k]);
+          for (int j = 0; j < n; j++) static_cast<S*>(s.out[k])[i + j] = tail[j];
+        }
+      if constexpr (kSelects) collect<V, S>(s, g[kStored], least, i, n);
+    }
+    for (int k = 0; k < 3; k++) s.sums[k] = total[k];
+  });
 }
 
 template <class V, class S>
@@ -72,6 +102,8 @@ double exp_row(S* x, int64_t n, double top) {
   return total;
 }
 
-#define GOSPML_PASS(name, F, inputs, outputs, sums) \
-  {pass<F, inputs, outputs, sums, Lanes, float, false>, pass<F, inputs, outputs, sums, Lanes, float, true>},
-#define GOSPML_BATCH_KERNELS(NAME) {NAME, {GOSPML_BATCHWISE(GOSPML_PASS)}, exp_row<Lanes, float>}
+#define GOSPML_PASS_OF(V, S, F, inputs, outputs, sums)                                                          \
+  {{pass<F, inputs, outputs, sums, V, S, S, false>, pass<F, inputs, outputs, sums, V, S, S, true>},             \
+   {pass<F, inputs, outputs, sums, V, S, int8_t, false>, pass<F, inputs, outputs, sums, V, S, int8_t, true>}},
+#define GOSPML_PASS(name, F, inputs, outputs, sums) GOSPML_PASS_OF(Lanes, float, F, inputs, outputs, sums)
+#define GOSPML_BATCH_KERNELS(NAME) {NAME, {GOSPML_BATCHWISE(GOSPML_PASS) GOSPML_KEPT(GOSPML_PASS)}, exp_row<Lanes, float>}

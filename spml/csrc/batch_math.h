@@ -5,16 +5,32 @@
 //   operator()(const V* in, V* out, V* sum)     adds to sum, sets out
 //
 // with the numbers of inputs, outputs and sums in the table of batchwise.h. Scales and the slopes of batch-wide terms are parameters:
-// where a slope depends on a sum over the batch, the pass that computes it comes first.
+// where a slope depends on a sum over the batch, the pass that computes it comes first. Where it can, that pass (Keep) leaves σ(-|z|) in the outputs,
+// from which the second (…Kept) has everything without another exponential.
 #pragma once
 
 // Σ σ(z).
 template <class V>
 struct Count {
+  static constexpr int logits = 1;
+  static constexpr bool kept = false, selects = false;
   GOSPML_FN explicit Count(const double*) {}
   GOSPML_FN void operator()(const V* in, V*, V* sum) const {
     const V e = exp_neg(absolute(in[0])), r = reciprocal(V(1) + e);
     sum[0] = sum[0] + select(in[0] >= V(0), r, e * r);
+  }
+};
+
+// Σ σ(z), and σ(-|z|) into the output.
+template <class V>
+struct Keep {
+  static constexpr int logits = 1;
+  static constexpr bool kept = false, selects = false;
+  GOSPML_FN explicit Keep(const double*) {}
+  GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
+    const V e = exp_neg(absolute(in[0])), r = reciprocal(V(1) + e), er = e * r;
+    sum[0] = sum[0] + select(in[0] >= V(0), r, er);
+    out[0] = er;
   }
 };
 
@@ -23,12 +39,26 @@ template <class V>
 struct Epr : Logs<V> {
   V scale, slope;
   GOSPML_FN explicit Epr(const double* a) : Logs<V>(a[0]), scale(V(a[1])), slope(V(a[2])) {}
-  GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
-    const auto c = this->ce(in[0]);
-    const auto pos = in[1] == V(1), neg = in[1] == V(-1);
+  GOSPML_FN void operator()(const V* in, V* out, V* sum) const { terms(this->ce(in[0]), in[1], out, sum); }
+  GOSPML_FN void terms(const CrossEntropy<V>& c, V y, V* out, V* sum) const {
+    const auto pos = y == V(1), neg = y == V(-1);
     const V none = c.pos * V(0);
     sum[0] = sum[0] + select(pos, c.pos, select(neg, c.neg, none));
-    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, none)) + slope * (c.p * c.n);
+    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, none)) + slope * (c.r * c.er);
+  }
+};
+template <class V>
+struct EprKept : Epr<V> {
+  static constexpr bool kept = true;
+  using Epr<V>::Epr;
+  GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
+    // Few entries have a label that counts; NaN goes on through the regulariser and the kept value.
+    if (any(either(in[1] == V(1), in[1] == V(-1)))) {
+      this->terms(this->ce(in[0], out[0]), in[1], out, sum);
+    } else {
+      sum[0] = sum[0] + out[0] * V(0);
+      out[0] = this->slope * ((V(1) - out[0]) * out[0]);
+    }
   }
 };
 
@@ -42,7 +72,7 @@ struct Vlpl : Logs<V> {
   GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
     const auto c = this->ce(in[0]);
     const auto pos = in[1] == V(1), neg = in[1] == V(-1), up = in[2] == V(1), down = in[2] == V(-1);
-    V value = alpha * c.entropy(), grad = alpha * c.dentropy(in[0], this->exact);
+    V value = alpha * c.entropy(this->exact), grad = alpha * c.dentropy(in[0], this->exact);
     if (!undefined) {
       value = select(down, gamma * (rho * c.neg + rest * c.pos), value);
       grad = select(down, gamma * (rho * c.dneg + rest * c.dpos), grad);
@@ -78,8 +108,15 @@ struct Gpr : Logs<V> {
       value = m1 * i;
     }
   }
-  GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
-    const auto c = this->ce(in[0]);
+  GOSPML_FN bool common() {
+    if (!this->exact || how2 != 2 || how3 != 1) return false;
+    this->exact = true;
+    how2 = 2;
+    how3 = 1;
+    return true;
+  }
+  GOSPML_FN void operator()(const V* in, V* out, V* sum) const { terms(this->ce(in[0]), in, out, sum); }
+  GOSPML_FN void terms(const CrossEntropy<V>& c, const V* in, V* out, V* sum) const {
     const auto pos = in[1] == V(1), neg = in[1] == V(-1), up = in[2] == V(1), down = in[2] == V(-1);
     const V d = c.p - mu, v = exp_any(d * d * iv);
     const V t = w * c.p + b, e = exp_neg(absolute(t)), r = reciprocal(V(1) + e);
@@ -91,29 +128,56 @@ struct Gpr : Logs<V> {
     const V value = select(up, v4 * (rho * c.pos + rest * c.neg), select(down, v * c.neg, v * (k * a2 + other * a3)));
     const V grad = select(up, v4 * (rho * c.dpos + rest * c.dneg), select(down, v * c.dneg, v * (other * n3 * c.p - k * p2 * c.n)));
     sum[0] = sum[0] + select(pos, c.pos, select(neg, c.neg, value));
-    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, grad)) + slope * (c.p * c.n);
+    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, grad)) + slope * (c.r * c.er);
   }
+};
+template <class V>
+struct GprKept : Gpr<V> {
+  static constexpr bool kept = true;
+  using Gpr<V>::Gpr;
+  GOSPML_FN void operator()(const V* in, V* out, V* sum) const { this->terms(this->ce(in[0], out[0]), in, out, sum); }
 };
 
 // Regularised online label estimation: in z, u, y; out both gradients. Each side's cross term takes the other as a constant.
 template <class V>
 struct Role : Logs<V> {
+  static constexpr int logits = 2;
   V scale, slope_z, slope_u;
   GOSPML_FN explicit Role(const double* a) : Logs<V>(a[0]), scale(V(a[1])), slope_z(V(a[2])), slope_u(V(a[3])) {}
-  GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
-    const auto c = this->ce(in[0]), d = this->ce(in[1]);
-    const auto pos = in[2] == V(1), neg = in[2] == V(-1);
+  GOSPML_FN void operator()(const V* in, V* out, V* sum) const { terms(this->ce(in[0]), this->ce(in[1]), in[2], out, sum); }
+  GOSPML_FN void terms(const CrossEntropy<V>& c, const CrossEntropy<V>& d, V y, V* out, V* sum) const {
+    const auto pos = y == V(1);
+    const V rz = slope_z * (c.r * c.er), ru = slope_u * (d.r * d.er);
+    if (this->exact) {
+      // The label counts for both sides: towards 1, towards 0 or not at all.
+      const auto known = either(pos, y == V(-1));
+      const Side<V> s(c, pos, true), t(d, pos, true);
+      const V none = c.l * V(0) + d.l * V(0), sz = select(known, s.slope, none), su = select(known, t.slope, none);
+      sum[0] = sum[0] + select(known, s.value + t.value, none) + (c.cross(d.p, d.n) + d.cross(c.p, c.n));
+      const V apart = c.p - d.p;
+      out[0] = scale * (s.by_logit(pos, sz) + apart) + rz;
+      out[1] = scale * (t.by_logit(pos, su) - apart) + ru;
+      return;
+    }
+    const auto neg = y == V(-1);
     const V none = c.pos * V(0) + d.pos * V(0);
     sum[0] = sum[0] + select(pos, c.pos + d.pos, select(neg, c.neg + d.neg, none)) + (d.p * c.pos + d.n * c.neg) + (c.p * d.pos + c.n * d.neg);
-    out[0] = scale * (select(pos, c.dpos, select(neg, c.dneg, none)) + d.p * c.dpos + d.n * c.dneg) + slope_z * (c.p * c.n);
-    out[1] = scale * (select(pos, d.dpos, select(neg, d.dneg, none)) + c.p * d.dpos + c.n * d.dneg) + slope_u * (d.p * d.n);
+    out[0] = scale * (select(pos, c.dpos, select(neg, c.dneg, none)) + d.p * c.dpos + d.n * c.dneg) + rz;
+    out[1] = scale * (select(pos, d.dpos, select(neg, d.dneg, none)) + c.p * d.dpos + c.n * d.dneg) + ru;
   }
+};
+template <class V>
+struct RoleKept : Role<V> {
+  static constexpr bool kept = true;
+  using Role<V>::Role;
+  GOSPML_FN void operator()(const V* in, V* out, V* sum) const { this->terms(this->ce(in[0], out[0]), this->ce(in[1], out[1]), in[2], out, sum); }
 };
 
 // Pseudo-labelling consistency: in z, zs, y; sums AN's terms, the masked cross-entropy of the strong view, and the mask; out AN's gradient, scaled,
 // and the strong view's, which waits for the number of entries.
 template <class V>
 struct Plc : Logs<V> {
+  static constexpr int logits = 2;
   V scale, delta, low;
   bool paper; // unknown labels only, p alone
   GOSPML_FN explicit Plc(const double* a) : Logs<V>(a[0]), scale(V(a[1])), delta(V(a[2])), low(V(1 - a[2])), paper(a[3] != 0) {}
@@ -139,15 +203,15 @@ struct Plc : Logs<V> {
 // released selection, else what stands below everything.
 template <class V>
 struct Large : Logs<V> {
+  static constexpr bool selects = true; // the second output is not stored by the CPU's loop but compared with the least key
   V scale, below;
   bool released;
   GOSPML_FN explicit Large(const double* a) : Logs<V>(a[0]), scale(V(a[1])), below(V(-1e38)), released(a[2] != 0) {}
   GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
-    const auto c = this->ce(in[0]);
     const auto pos = in[1] == V(1);
-    const V term = select(pos, c.pos, c.neg);
-    sum[0] = sum[0] + term;
-    out[0] = scale * select(pos, c.dpos, c.dneg);
-    out[1] = select(in[1] == V(0), term, released ? term * V(0) : below);
+    const auto s = this->side(in[0], pos);
+    sum[0] = sum[0] + s.value;
+    out[0] = scale * s.by_logit(pos, s.slope);
+    out[1] = select(in[1] == V(0), s.value, released ? s.value * V(0) : below);
   }
 };

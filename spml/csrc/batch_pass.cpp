@@ -9,6 +9,9 @@ namespace {
 
 constexpr int64_t kBlock = 512; // entries that are converted at a time
 
+// How many of a pass's inputs are logits; the others are labels.
+size_t logits_of(Batchwise id) { return id == BATCHWISE_role || id == BATCHWISE_role_kept || id == BATCHWISE_plc ? 2 : 1; }
+
 template <class T>
 const void* read(const Kernels& k, const at::Tensor& t, int64_t i, int64_t n, T* buffer) {
   const void* at = static_cast<const char*>(t.const_data_ptr()) + i * static_cast<int64_t>(t.element_size());
@@ -26,18 +29,22 @@ const void* read(const Kernels& k, const at::Tensor& t, int64_t i, int64_t n, T*
   return buffer;
 }
 
+bool is_byte(const at::Tensor& t) { return t.element_size() == 1; }
+
 template <class T>
-void run_as(const Pass& p, int64_t from, int64_t to, Sums& sums, T* scratch) {
+void run_as(const Pass& p, int64_t from, int64_t to, Sums& sums, Found* found) {
   constexpr auto type = c10::CppTypeToScalarType<T>::value;
   const Kernels& convert = kernels();
+  const size_t logits = logits_of(p.id);
+  bool bytes = p.in.size() > logits, direct = true;
+  for (size_t k = logits; k < p.in.size(); k++) bytes = bytes && is_byte(p.in[k]);
   BatchKernel kernel;
   if constexpr (std::is_same_v<T, double>)
-    kernel = batch_double[p.id][!p.out.empty()];
+    kernel = batch_double[p.id][bytes][!p.out.empty()];
   else
-    kernel = batch_kernels().run[p.id][!p.out.empty()];
-  bool direct = true;
-  for (const at::Tensor& t : p.in) direct = direct && t.scalar_type() == type;
-  for (const at::Tensor& t : p.out) direct = direct && (!t.defined() || t.scalar_type() == type);
+    kernel = batch_kernels().run[p.id][bytes][!p.out.empty()];
+  for (size_t k = 0; k < p.in.size(); k++) direct = direct && (p.in[k].scalar_type() == type || (bytes && k >= logits));
+  for (const at::Tensor& t : p.out) direct = direct && t.scalar_type() == type;
   const int64_t step = direct ? to - from : kBlock;
   alignas(64) T inputs[3][kBlock], outputs[2][kBlock];
   for (int64_t i = from; i < to; i += step) {
@@ -45,16 +52,28 @@ void run_as(const Pass& p, int64_t from, int64_t to, Sums& sums, T* scratch) {
     BatchSpan s{};
     s.n = n;
     s.params = p.params.data();
-    for (size_t k = 0; k < p.in.size(); k++) s.in[k] = read(convert, p.in[k], i, n, inputs[k]);
+    for (size_t k = 0; k < p.in.size(); k++)
+      s.in[k] = bytes && k >= logits ? static_cast<const char*>(p.in[k].const_data_ptr()) + i : read(convert, p.in[k], i, n, inputs[k]);
     for (size_t k = 0; k < p.out.size(); k++) {
       const at::Tensor& t = p.out[k];
-      s.out[k] = !t.defined() ? static_cast<void*>(scratch + (i - from)) : t.scalar_type() == type ? static_cast<T*>(t.mutable_data_ptr()) + i : outputs[k];
+      s.out[k] = t.scalar_type() == type ? static_cast<T*>(t.mutable_data_ptr()) + i : outputs[k];
+    }
+    const int64_t before = found ? found->n : 0;
+    if (found) {
+      s.least = found->least;
+      s.keys = found->keys;
+      s.at = found->at;
+      s.found = before;
     }
     kernel(s);
+    if (found) {
+      found->n = s.found;
+      for (int64_t k = before; k < s.found; k++) found->at[k] += static_cast<int32_t>(i - from);
+    }
     for (int k = 0; k < 3; k++) sums[k] += s.sums[k];
     if constexpr (std::is_same_v<T, float>)
       for (size_t k = 0; k < p.out.size(); k++)
-        if (p.out[k].defined() && p.out[k].scalar_type() != type) convert.bf16_of_floats(outputs[k], static_cast<uint16_t*>(p.out[k].mutable_data_ptr()) + i, n);
+        if (p.out[k].scalar_type() != type) convert.bf16_of_floats(outputs[k], static_cast<uint16_t*>(p.out[k].mutable_data_ptr()) + i, n);
   }
 }
 
@@ -69,11 +88,11 @@ const BatchKernels& batch_kernels() {
   return batch_generic;
 }
 
-void Pass::run(int64_t from, int64_t to, Sums& sums, void* scratch) const {
+void Pass::run(int64_t from, int64_t to, Sums& sums, Found* found) const {
   if (in[0].scalar_type() == at::kDouble)
-    run_as<double>(*this, from, to, sums, static_cast<double*>(scratch));
+    run_as<double>(*this, from, to, sums, found);
   else
-    run_as<float>(*this, from, to, sums, static_cast<float*>(scratch));
+    run_as<float>(*this, from, to, sums, found);
 }
 
 Sums Pass::run(const Rows& rows) const {

@@ -39,4 +39,6 @@ void bf16_of_floats(const float* p, uint16_t* to, int64_t n) {
    floats_of_halves<convert_bf16>,                                                                                        \
    floats_of_halves<convert_fp16>,                                                                                        \
    bf16_of_floats}
-#define GOSPML_PAIR(name, F, labels) {loop<F, labels, Lanes, float, false>, loop<F, labels, Lanes, float, true>},
+#define GOSPML_PAIR(name, F, labels)                                                        \
+  {{loop<F, labels, Lanes, float, float, false>, loop<F, labels, Lanes, float, float, true>}, \
+   {loop<F, labels, Lanes, float, int8_t, false>, loop<F, labels, Lanes, float, int8_t, true>}},

@@ -13,8 +13,10 @@ namespace {
 
 const spml::Kernels spml::kernels_generic = GOSPML_KERNELS("generic");
 
-const spml::Kernel spml::kernels_double[POINTWISE_COUNT][2] = {
-#define X(name, F, labels) {loop<F, labels, double, double, false>, loop<F, labels, double, double, true>},
+const spml::Kernel spml::kernels_double[POINTWISE_COUNT][2][2] = {
+#define X(name, F, labels)                                                                       \
+  {{loop<F, labels, double, double, double, false>, loop<F, labels, double, double, double, true>}, \
+   {loop<F, labels, double, double, int8_t, false>, loop<F, labels, double, double, int8_t, true>}},
     GOSPML_POINTWISE(X)
 #undef X
 };

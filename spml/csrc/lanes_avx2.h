@@ -22,9 +22,15 @@ FN Mask operator<(Lanes a, Lanes b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ
 FN Mask operator>(Lanes a, Lanes b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_GT_OQ)}; }
 FN Mask operator<=(Lanes a, Lanes b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LE_OQ)}; }
 FN Mask operator>=(Lanes a, Lanes b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_GE_OQ)}; }
-FN Mask operator&(Mask a, Mask b) { return {_mm256_and_ps(a.v, b.v)}; }
+FN Mask both(Mask a, Mask b) { return {_mm256_and_ps(a.v, b.v)}; }
+FN Mask either(Mask a, Mask b) { return {_mm256_or_ps(a.v, b.v)}; }
+FN Mask differ(Mask a, Mask b) { return {_mm256_xor_ps(a.v, b.v)}; }
+// Bits of the lanes in which key is not below least, NaN included.
+FN unsigned reach(Lanes key, Lanes least) { return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(key.v, least.v, _CMP_NLT_UQ))); }
+FN bool any(Mask m) { return _mm256_movemask_ps(m.v) != 0; }
 
 FN void load(const float* p, Lanes& x) { x.v = _mm256_loadu_ps(p); }
+FN void load(const int8_t* p, Lanes& x) { x.v = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); }
 FN void store(float* p, Lanes x) { _mm256_storeu_ps(p, x.v); }
 FN double total_of(Lanes x) {
   const __m256d s = _mm256_add_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(x.v)), _mm256_cvtps_pd(_mm256_extractf128_ps(x.v, 1)));

@@ -16,11 +16,13 @@ FN Lanes expm1_core(Lanes f) {
 // Beyond these a power of two leaves the normal floats; a clamp keeps NaN.
 constexpr double kExpLow = -87.33654, kExpHigh = 88.0;
 
+#ifndef GOSPML_TABLES
 FN Lanes exp_clamped(Lanes x) {
   Lanes n;
   const Lanes f = reduced(x, n);
   return scaled(expm1_core(f) + Lanes(1.0), n);
 }
+#endif
 FN Lanes exp_neg(Lanes x) { return exp_clamped(clamp_min(-x, Lanes(kExpLow))); }
 FN Lanes exp_any(Lanes x) { return exp_clamped(clamp_max(clamp_min(x, Lanes(kExpLow)), Lanes(kExpHigh))); }
 FN void expm1_neg(Lanes x, Lanes& m1, Lanes& e) {
@@ -30,6 +32,7 @@ FN void expm1_neg(Lanes x, Lanes& m1, Lanes& e) {
   e = c + s;
 }
 
+#ifndef GOSPML_TABLES
 // x + x²·P7(x) on [0, 1] [3.3e-8].
 FN Lanes log1p_unit(Lanes x) {
   Lanes q = fma(x, Lanes(0.005364824552088976), -0.030065791681408882);
@@ -41,6 +44,7 @@ FN Lanes log1p_unit(Lanes x) {
   q = fma(q, x, -0.49999648332595825);
   return fma(x * x, q, x);
 }
+#endif
 
 // log m + k·ln 2, log m = t + t²·P7(t) with t = m - 1 [3.0e-8]. NaN has no mantissa, hence the last term.
 FN Lanes log_pos(Lanes x) {

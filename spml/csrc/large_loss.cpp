@@ -34,24 +34,11 @@ T plain(T key) {
   return key == key ? key : std::numeric_limits<T>::infinity();
 }
 
-// Adds the entries of keys that reach least. Blocks without one, nearly all, are passed by without a branch per entry.
-template <class T>
-void collect(const T* keys, int64_t n, int64_t first, T least, std::vector<Candidate<T>>& out) {
-  for (int64_t i = 0; i < n; i += 32) {
-    const int64_t end = std::min(n, i + 32);
-    int some = 0;
-    for (int64_t j = i; j < end; j++) some |= !(keys[j] < least);
-    if (!some) continue;
-    for (int64_t j = i; j < end; j++)
-      if (!(keys[j] < least)) out.push_back({plain(keys[j]), first + j});
-  }
-}
-
 template <class T>
 class Selection {
  public:
   Selection(const Tensor& z, const Tensor& y, const Tensor& g, double eps, double scale, bool released, int64_t k)
-      : z_(z), y_(y), k_(k), pass_{BATCHWISE_large, {z, y}, {g, Tensor()}, {eps, scale, static_cast<double>(released)}} {}
+      : z_(z), y_(y), k_(k), pass_{BATCHWISE_large, {z, y}, {g}, {eps, scale, static_cast<double>(released)}} {}
 
   // Gradient and sum of the unmodified terms; what is selected, best first up to k.
   double run(std::vector<Candidate<T>>& found) {
@@ -73,8 +60,10 @@ class Selection {
     const int64_t want = static_cast<int64_t>(1.5 * static_cast<double>(m) * static_cast<double>(k_) / static_cast<double>(n)) + 4;
     if (runs == 0 || want >= m / 2) return nothing;
     T keys[32 * kRun];
+    int32_t unused_at[32 * kRun];
     Sums unused{};
-    for (int64_t i = 0; i < runs; i++) pass_.run(n / runs * i, n / runs * i + kRun, unused, keys + i * kRun);
+    Found every{-std::numeric_limits<double>::infinity(), keys, unused_at};
+    for (int64_t i = 0; i < runs; i++) pass_.run(n / runs * i, n / runs * i + kRun, unused, &every);
     for (int64_t i = 0; i < m; i++) keys[i] = plain(keys[i]);
     std::nth_element(keys, keys + want, keys + m, [](T a, T b) { return a > b; });
     return std::max(keys[want], nothing);
@@ -84,13 +73,14 @@ class Selection {
     const int64_t n = z_.numel(), chunks = (n + kChunk - 1) / kChunk;
     std::vector<std::vector<Candidate<T>>> each(chunks);
     const double total = sum_chunks(chunks, [&](int64_t c) {
-      alignas(64) T keys[kBlock];
+      T keys[kBlock];
+      int32_t at[kBlock];
       Sums s{};
       const int64_t end = std::min(n, (c + 1) * kChunk);
       for (int64_t i = c * kChunk; i < end; i += kBlock) {
-        const int64_t step = std::min(kBlock, end - i);
-        pass_.run(i, i + step, s, keys);
-        collect(keys, step, i, least, each[c]);
+        Found some{static_cast<double>(least), keys, at};
+        pass_.run(i, std::min(end, i + kBlock), s, &some);
+        for (int64_t k = 0; k < some.n; k++) each[c].push_back({plain(keys[k]), i + at[k]});
       }
       return s[0];
     });
@@ -140,6 +130,13 @@ double modify(const Tensor& z, const Tensor& y, const Tensor& g, bool want, cons
   if (released) end = std::partition(last, found.end(), [&](const Candidate<T>& c) { return c.key == least; }); // entries that tie with the k-th too
   for (auto c = found.begin(); c != end; ++c) {
     const double label = element(y, c->at);
+    if (eps == 0 && label == 0 && c->key < std::numeric_limits<T>::infinity()) { // the key is softplus(z)
+      if (correct) total -= element(z, c->at);
+      else total -= c->key;
+      if (want) set_element(g, c->at, correct ? -scale * std::exp(-c->key) : 0);
+      if (marks.defined()) marks.mutable_data_ptr<int8_t>()[c->at] = released && !(c->key > least) ? 1 : 2;
+      continue;
+    }
     const CrossEntropy<T> ce(static_cast<T>(element(z, c->at)), static_cast<T>(eps), eps == 0);
     const bool positive = label == 1;
     total -= positive ? ce.pos : ce.neg;

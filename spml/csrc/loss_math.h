@@ -7,7 +7,7 @@
 //   exp_neg(x)  e^-x for x >= 0      exp_any(x)           log_pos(x)  for x > 0      log1p_unit(x)  for 0 <= x <= 1
 //   expm1_neg(x)  for x <= 0, gives e^x - 1 and e^x
 //
-// and + - * and comparisons, whose result is a mask (combined by &). NaN in gives NaN out everywhere: multiply by 0 or 1, or select
+// and + - * and comparisons, whose result is a mask (combined by both, either, differ, asked by any). NaN in gives NaN out everywhere: multiply by 0 or 1, or select
 // between terms that are both NaN. Conditions on parameters are plain `if`s: they are the same for all elements.
 //
 // Largest relative errors of the lanes' versions over every float of the range: exp_neg and exp_any 9e-8, expm1_neg 1.0e-7, log_pos
@@ -18,6 +18,7 @@
 //                              behind which comes log_eps
 //   F(const double* a)
 //   operator()(V z, V y)       or (V z, V y, V w) for a loss of two label tensors
+//   common()                   optional: where the parameters are the usual ones, sets them to constants, for which a loop is compiled, and returns true
 // and one line in pointwise.h.
 #pragma once
 
@@ -42,6 +43,10 @@
     m1 = EXPM1(x);                                                               \
     e = m1 + 1;                                                                  \
   }
+GOSPML_FN bool both(bool a, bool b) { return a && b; }
+GOSPML_FN bool either(bool a, bool b) { return a || b; }
+GOSPML_FN bool differ(bool a, bool b) { return a != b; }
+GOSPML_FN bool any(bool m) { return m; }
 #if defined(__CUDACC__)
 GOSPML_SCALAR(float, expf, expm1f, logf, log1pf)
 GOSPML_SCALAR(double, exp, expm1, log, log1p)
@@ -57,18 +62,37 @@ struct Term {
   V value, grad;
 };
 
-// p = σ(z), n = 1 - p = σ(-z), sp = softplus(z) = -log n, sn = softplus(-z) = -log p.
+// p = σ(z), n = 1 - p = σ(-z), sp = softplus(z) = -log n, sn = softplus(-z) = -log p, from one e^-|z|.
 template <class V>
 struct Sigmoid {
+  using Mask = decltype(V() >= V());
+  V size, r, er, l; // |z|, σ(|z|), σ(-|z|), softplus(-|z|)
+  Mask up;          // z >= 0
   V p, n, sp, sn;
   GOSPML_FN explicit Sigmoid(V z) {
-    const V e = exp_neg(absolute(z)), r = reciprocal(V(1) + e), er = e * r, l = log1p_unit(e);
-    const auto up = z >= V(0);
+    size = absolute(z);
+    const V e = exp_neg(size);
+    r = reciprocal(V(1) + e);
+    er = e * r;
+    l = log1p_unit(e);
+    up = z >= V(0);
+    sides();
+  }
+  // From σ(-|z|), which an earlier pass has kept.
+  GOSPML_FN Sigmoid(V z, V kept) : size(absolute(z)), r(V(1) - kept), er(kept) {
+    l = log1p_unit(er * reciprocal(r));
+    up = z >= V(0);
+    sides();
+  }
+  GOSPML_FN void sides() {
+    const V far = l + size;
     p = select(up, r, er);
     n = select(up, er, r);
-    sp = clamp_min(z, V(0)) + l;
-    sn = clamp_min(-z, V(0)) + l;
+    sp = select(up, far, l);
+    sn = select(up, l, far);
   }
+  // t·sn + (1-t)·sp for a target t with rest = 1-t. Its derivative is p - t.
+  GOSPML_FN V cross(V t, V rest) const { return l + size * select(up, rest, t); }
 };
 
 // Sigmoid with the two cross-entropy terms and their derivatives. eps = 0: -log p and -log n, exact. eps > 0: -log(p+eps)
@@ -76,7 +100,9 @@ struct Sigmoid {
 template <class V>
 struct CrossEntropy : Sigmoid<V> {
   V pos, dpos, neg, dneg;
-  GOSPML_FN CrossEntropy(V z, V eps, bool exact) : Sigmoid<V>(z) {
+  GOSPML_FN CrossEntropy(V z, V eps, bool exact) : Sigmoid<V>(z) { terms(eps, exact); }
+  GOSPML_FN CrossEntropy(V z, V kept, V eps, bool exact) : Sigmoid<V>(z, kept) { terms(eps, exact); }
+  GOSPML_FN void terms(V eps, bool exact) {
     if (exact) {
       pos = this->sn;
       dpos = -this->n;
@@ -91,21 +117,54 @@ struct CrossEntropy : Sigmoid<V> {
     }
   }
   // H(p) = p·(-log p) + n·(-log n).
-  GOSPML_FN V entropy() const { return this->p * pos + this->n * neg; }
+  GOSPML_FN V entropy(bool exact) const {
+    if (exact) return this->l + this->size * this->er;
+    return this->p * pos + this->n * neg;
+  }
   GOSPML_FN V dentropy(V z, bool exact) const {
-    const V pn = this->p * this->n;
+    const V pn = this->r * this->er;
     if (exact) return -(z * pn);
     return pn * (pos - neg) + (this->p * dpos + this->n * dneg);
   }
 };
 
+// What a positive and a negative label share: with s = -z for a positive one and z else, the cross-entropy `value` (softplus(s) where exact),
+// its derivative by s, x = σ(s), rest = σ(-s), lx = -log x.
+template <class V>
+struct Side {
+  V value, slope, x, rest, lx;
+  template <class M>
+  GOSPML_FN Side(const CrossEntropy<V>& c, M pos, bool exact) {
+    const auto far = differ(c.up, pos); // s >= 0, but for z = 0, where both are the same
+    const V sum = c.l + c.size;
+    x = select(far, c.r, c.er);
+    rest = select(far, c.er, c.r);
+    lx = select(far, c.l, sum);
+    if (exact) {
+      value = select(far, sum, c.l);
+      slope = x;
+    } else {
+      value = select(pos, c.pos, c.neg);
+      slope = select(pos, -c.dpos, c.dneg);
+    }
+  }
+  // A derivative by s as one by z.
+  template <class M>
+  static GOSPML_FN V by_logit(M pos, V d) { return select(pos, -d, d); }
+};
+
 // The logarithms' epsilon, which every loss has.
 template <class V>
 struct Logs {
+  static constexpr int logits = 1; // of the inputs of a pass (batch_math.h); the others are labels
+  static constexpr bool kept = false, selects = false;
   V eps;
   bool exact;
   GOSPML_FN explicit Logs(double e) : eps(V(e)), exact(e == 0) {}
   GOSPML_FN CrossEntropy<V> ce(V z) const { return CrossEntropy<V>(z, eps, exact); }
+  GOSPML_FN CrossEntropy<V> ce(V z, V kept) const { return CrossEntropy<V>(z, kept, eps, exact); }
+  template <class M>
+  GOSPML_FN Side<V> side(V z, M pos) const { return Side<V>(ce(z), pos, exact); }
 };
 
 // n^γ with its logarithm: n = e^-sp. Whole powers are products.
@@ -151,10 +210,11 @@ struct An : Logs<V> {
   V w;
   GOSPML_FN explicit An(const double* a) : Logs<V>(a[1]), w(V(a[0])) {}
   GOSPML_FN Term<V> operator()(V z, V y) const {
-    const auto c = this->ce(z);
     const auto pos = y == V(1);
-    const V k = select(y == V(-1), V(1), w);
-    return {select(pos, c.pos, k * c.neg), select(pos, c.dpos, k * c.dneg)};
+    const auto known = either(pos, y == V(-1));
+    const auto s = this->side(z, pos);
+    const V k = select(known, V(1), w);
+    return {k * s.value, select(pos, V(-1), k) * s.slope};
   }
 };
 
@@ -166,9 +226,10 @@ struct Em : Logs<V> {
   GOSPML_FN explicit Em(const double* p) : Logs<V>(p[1]), a(V(-p[0])) {}
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const auto c = this->ce(z);
-    const auto pos = y == V(1), neg = y == V(-1);
-    return {select(pos, c.pos, select(neg, c.neg, a * c.entropy())),
-            select(pos, c.dpos, select(neg, c.dneg, a * c.dentropy(z, this->exact)))};
+    const auto pos = y == V(1);
+    const auto known = either(pos, y == V(-1));
+    const Side<V> s(c, pos, this->exact);
+    return {select(known, s.value, a * c.entropy(this->exact)), select(known, s.by_logit(pos, s.slope), a * c.dentropy(z, this->exact))};
   }
 };
 
@@ -179,10 +240,11 @@ struct AnMasked : Logs<V> {
   V keep;
   GOSPML_FN explicit AnMasked(const double* a) : Logs<V>(a[1]), keep(V(a[0])) {}
   GOSPML_FN Term<V> operator()(V z, V y, V w) const {
-    const auto c = this->ce(z);
     const auto pos = y == V(1);
-    const V k = select(y == V(-1), V(1), select(w == keep, V(1), V(0)));
-    return {select(pos, c.pos, k * c.neg), select(pos, c.dpos, k * c.dneg)};
+    const auto counts = either(either(pos, y == V(-1)), w == keep);
+    const auto s = this->side(z, pos);
+    const V k = select(counts, V(1), V(0));
+    return {k * s.value, select(pos, V(-1), k) * s.slope};
   }
 };
 
@@ -195,6 +257,7 @@ struct AnLs : Logs<V> {
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const auto c = this->ce(z);
     const V t = select(y == V(1), pos, neg), f = V(1) - t;
+    if (this->exact) return {c.cross(t, f), c.p - t};
     return {t * c.pos + f * c.neg, t * c.dpos + f * c.dneg};
   }
 };
@@ -208,7 +271,7 @@ struct EntMin : Logs<V> {
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const auto c = this->ce(z);
     const auto pos = y == V(1), neg = y == V(-1);
-    return {select(pos, c.pos, select(neg, c.neg, a * c.entropy() + w * c.neg)),
+    return {select(pos, c.pos, select(neg, c.neg, a * c.entropy(this->exact) + w * c.neg)),
             select(pos, c.dpos, select(neg, c.dneg, a * c.dentropy(z, this->exact) + w * c.dneg))};
   }
 };
@@ -223,7 +286,7 @@ struct EmApl : Logs<V> {
     const auto c = this->ce(z);
     const auto pos = y == V(1), soft = y < V(0);
     const V s = -(b * y), f = b - s;
-    return {select(pos, c.pos, select(soft, s * c.pos + f * c.neg, a * c.entropy())),
+    return {select(pos, c.pos, select(soft, s * c.pos + f * c.neg, a * c.entropy(this->exact))),
             select(pos, c.dpos, select(soft, s * c.dpos + f * c.dneg, a * c.dentropy(z, this->exact)))};
   }
 };
@@ -235,14 +298,18 @@ struct Focal : Logs<V> {
   double gamma;
   V slope, pos_weight, neg_weight;
   GOSPML_FN explicit Focal(const double* a) : Logs<V>(a[4]), gamma(a[0]), slope(V(a[3] != 0 ? 0 : a[0])), pos_weight(V(a[1])), neg_weight(V(a[2])) {}
+  GOSPML_FN bool common() {
+    if (!this->exact || gamma != 2) return false;
+    this->exact = true;
+    gamma = 2;
+    return true;
+  }
   GOSPML_FN Term<V> operator()(V z, V y) const {
-    const auto c = this->ce(z);
     const auto pos = y == V(1);
-    // Both branches are w·x^γ·term with derivative w·x^γ·(dterm - slope·other·term), other with the sign of the side.
-    const V x = select(pos, c.n, c.p), lx = select(pos, c.sp, c.sn), other = select(pos, c.p, -c.n);
-    const V ce = select(pos, c.pos, c.neg), dce = select(pos, c.dpos, c.dneg);
-    const V f = select(pos, pos_weight, neg_weight) * power(x, lx, gamma);
-    return {f * ce, f * (dce - slope * other * ce)};
+    // Both branches are w·x^γ·value with derivative w·x^γ·(slope + γ·rest·value) by s.
+    const auto s = this->side(z, pos);
+    const V f = select(pos, pos_weight, neg_weight) * power(s.x, s.lx, gamma);
+    return {f * s.value, s.by_logit(pos, f * (s.slope + slope * s.rest * s.value))};
   }
 };
 
@@ -251,12 +318,19 @@ template <class V>
 struct Asl : Logs<V> {
   static constexpr const char* schema = "float gamma_pos=0., float gamma_neg=2., float margin=0.2, float detach=1., float clamp=0.";
   double gamma_pos, gamma_neg, margin, clamp;
-  bool detach;
-  GOSPML_FN explicit Asl(const double* a) : Logs<V>(a[5]), gamma_pos(a[0]), gamma_neg(a[1]), margin(a[2]), clamp(a[4]), detach(a[3] != 0) {}
+  bool detach, shifted; // margin > 0
+  GOSPML_FN explicit Asl(const double* a) : Logs<V>(a[5]), gamma_pos(a[0]), gamma_neg(a[1]), margin(a[2]), clamp(a[4]), detach(a[3] != 0), shifted(a[2] > 0) {}
+  GOSPML_FN bool common() {
+    if (!this->exact || gamma_pos != 0 || gamma_neg != 2 || clamp > 0 || !shifted || !detach) return false;
+    this->exact = detach = shifted = true;
+    gamma_pos = clamp = 0;
+    gamma_neg = 2;
+    return true;
+  }
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const V none(0), all(1), least(clamp), m(margin);
     const auto c = this->ce(z);
-    const V pn = c.p * c.n;
+    const V pn = c.r * c.er;
 
     V pos = c.pos, dpos = c.dpos;
     if (clamp > 0) {
@@ -271,12 +345,14 @@ struct Asl : Logs<V> {
     }
 
     V neg = c.neg, dneg = c.dneg;
-    if (margin > 0 || clamp > 0) {
+    if (shifted || clamp > 0) {
       const V x = c.n + m, a = clamp_min(clamp_max(x, all), least) + this->eps;
       neg = -log_pos(a);
-      dneg = select((x <= all) & (x >= least), pn * reciprocal(a), none);
+      dneg = pn * reciprocal(a);
+      // Where x > 1, p_m^γ⁻ is 0.
+      if (clamp > 0 || gamma_neg != 2) dneg = select(both(x <= all, x >= least), dneg, none);
     }
-    if (gamma_neg != 0 && margin == 0) {
+    if (gamma_neg != 0 && !shifted) {
       const V w = power(c.p, c.sn, gamma_neg);
       dneg = detach ? w * dneg : w * (dneg + V(gamma_neg) * c.n * neg);
       neg = w * neg;
@@ -307,6 +383,12 @@ struct Hill : Logs<V> {
   double gamma;
   V margin, slope, lam;
   GOSPML_FN explicit Hill(const double* a) : Logs<V>(a[3]), gamma(a[1]), margin(V(a[0])), slope(V(a[1])), lam(V(a[2])) {}
+  GOSPML_FN bool common() {
+    if (!this->exact || gamma != 2) return false;
+    this->exact = true;
+    gamma = 2;
+    return true;
+  }
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const auto pos = y == V(1);
     const auto c = this->ce(select(pos, z - margin, z));
@@ -331,16 +413,21 @@ struct Splc : Logs<V> {
   }
   GOSPML_FN explicit Splc(const double* a)
       : Logs<V>(a[6]), gamma(a[2]), hill(a[4] != 0), threshold(V(logit(a[0]))), margin(V(a[1])), corrected_margin(V(a[3])), slope(V(a[2])), lam(V(a[5])) {}
+  GOSPML_FN bool common() {
+    if (!this->exact || gamma != 2 || hill) return false;
+    this->exact = true;
+    gamma = 2;
+    hill = false;
+    return true;
+  }
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const auto observed = y == V(1);
-    const auto corrected = (y == V(0)) & (z > threshold);
+    const auto corrected = both(y == V(0), z > threshold);
     const V off = select(observed, margin, select(corrected, corrected_margin, V(0)));
-    const V is = select(observed, V(1), select(corrected, V(1), V(0)));
-    const auto pos = is == V(1);
+    const auto pos = either(observed, corrected);
     const auto c = this->ce(z - off);
-    const V x = select(pos, c.n, c.p), lx = select(pos, c.sp, c.sn), other = select(pos, c.p, -c.n);
-    const V ce = select(pos, c.pos, c.neg), dce = select(pos, c.dpos, c.dneg), f = power(x, lx, gamma);
-    const V value = f * ce, grad = f * (dce - slope * other * ce);
+    const Side<V> s(c, pos, this->exact);
+    const V f = power(s.x, s.lx, gamma), value = f * s.value, grad = s.by_logit(pos, f * (s.slope + slope * s.rest * s.value));
     if (!hill) return {value, grad};
     const V p2 = c.p * c.p;
     return {select(pos, value, (lam - c.p) * p2), select(pos, grad, (V(2) * lam - V(3) * c.p) * p2 * c.n)};
@@ -354,6 +441,14 @@ struct Gr : Logs<V> {
   Surrogate<V> s1, s2, s3;
   V w, b, mu, inverse;
   GOSPML_FN explicit Gr(const double* a) : Logs<V>(a[7]), s1(a[4]), s2(a[5]), s3(a[6]), w(V(-a[0])), b(V(-a[1])), mu(V(a[2])), inverse(V(0.7071067811865476 / a[3])) {}
+  GOSPML_FN bool common() {
+    if (!this->exact || s1.at != 0 || s2.at == 0 || s2.at == 1 || s3.at != 1) return false;
+    this->exact = true;
+    s1.at = 0;
+    s2.at = 2; // any but 0 and 1
+    s3.at = 1;
+    return true;
+  }
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const auto c = this->ce(z);
     const auto is = y == V(1), neg = y == V(-1);
@@ -366,3 +461,21 @@ struct Gr : Logs<V> {
             select(is, pos.grad, select(neg, c.dneg, vk * up.grad - vf * down.grad))};
   }
 };
+
+// ------------------------------------------------------------------------------------------------- loops
+// Calls body with f, whose conditions on parameters are constants of the compiled code where the parameters are the usual ones.
+template <class F, class Body>
+GOSPML_FN auto with_constants(F f, const Body& body) {
+  if constexpr (requires { f.common(); }) {
+    F g = f;
+    if (g.common()) return body(g);
+  }
+  if constexpr (requires { f.exact; }) {
+    if (f.exact) {
+      f.exact = true;
+      return body(f);
+    }
+    f.exact = false;
+  }
+  return body(f);
+}

@@ -53,10 +53,13 @@ const void* read(const Kernels& k, const Source& s, int64_t i, int64_t n, T* buf
   return buffer;
 }
 
+bool is_byte(at::ScalarType t) { return t == at::kChar || t == at::kBool || t == at::kByte; }
+
 struct Problem {
   Source z, y, w;
   void* g;
   at::ScalarType gtype;
+  bool bytes; // the kernel reads labels as bytes
   double scale;
   const double* params;
   const Kernels* kernels;
@@ -69,14 +72,14 @@ struct Problem {
     const int64_t gsize = static_cast<int64_t>(c10::elementSize(gtype));
     const auto out = [&](int64_t i) -> void* { return g ? static_cast<char*>(g) + i * gsize : nullptr; };
     const bool direct_out = !g || gtype == type;
-    if (direct(z) && direct(y) && direct(w) && direct_out)
+    if (direct(z) && (bytes || (direct(y) && direct(w))) && direct_out)
       return kernel({z.at(from), y.at(from), w.at(from), out(from), to - from, scale, params});
     alignas(64) T buffer[4][kBlock];
     double total = 0;
     for (int64_t i = from; i < to; i += kBlock) {
       const int64_t n = std::min(kBlock, to - i);
-      total += kernel({read(*kernels, z, i, n, buffer[0]), read(*kernels, y, i, n, buffer[1]), read(*kernels, w, i, n, buffer[2]),
-                       direct_out ? out(i) : buffer[3], n, scale, params});
+      total += kernel({read(*kernels, z, i, n, buffer[0]), bytes ? y.at(i) : read(*kernels, y, i, n, buffer[1]),
+                       bytes ? w.at(i) : read(*kernels, w, i, n, buffer[2]), direct_out ? out(i) : buffer[3], n, scale, params});
       if constexpr (std::is_same_v<T, float>)
         if (!direct_out) kernels->bf16_of_floats(buffer[3], static_cast<uint16_t*>(out(i)), n);
     }
@@ -97,8 +100,9 @@ std::tuple<Tensor, Tensor> forward(std::string_view op, Pointwise id, const Tens
   Tensor g = at::detail::empty_cpu(want_grad ? z.sizes() : at::IntArrayRef{0}, gradient_type(z));
   const double scale = scale_of(op, reduction, counted.count, classes);
   const Kernels& k = kernels();
-  const Problem p{Source(z), Source(y), Source(w), want_grad ? g.mutable_data_ptr() : nullptr, g.scalar_type(), scale, params, &k,
-                  (z.scalar_type() == at::kDouble ? kernels_double : k.run)[id][want_grad]};
+  const bool bytes = is_byte(y.scalar_type()) && (!w.defined() || is_byte(w.scalar_type()));
+  const Problem p{Source(z), Source(y), Source(w), want_grad ? g.mutable_data_ptr() : nullptr, g.scalar_type(), bytes, scale, params, &k,
+                  (z.scalar_type() == at::kDouble ? kernels_double : k.run)[id][bytes][want_grad]};
   double total = 0;
   if (n == 0) {
   } else if (!counted.counts.defined()) {

@@ -26,7 +26,7 @@ enum Pointwise {
       POINTWISE_COUNT
 };
 
-// A run of elements in one type: float, or double in the kernels for it.
+// A run of elements in one type: float, or double in the kernels for it. Labels have the same type or are bytes.
 struct Span {
   const void* z;      // logits
   const void* y;      // labels
@@ -43,7 +43,7 @@ using Kernel = double (*)(const Span&);
 // The kernels of one instruction set.
 struct Kernels {
   const char* name;
-  Kernel run[POINTWISE_COUNT][2]; // [want_grad]
+  Kernel run[POINTWISE_COUNT][2][2]; // [labels are bytes][want_grad]
   void (*floats_of_bytes)(const int8_t*, float*, int64_t);
   void (*floats_of_bf16)(const uint16_t*, float*, int64_t);
   void (*floats_of_fp16)(const uint16_t*, float*, int64_t);
@@ -51,7 +51,7 @@ struct Kernels {
 };
 
 extern const Kernels kernels_avx512, kernels_avx2, kernels_generic;
-extern const Kernel kernels_double[POINTWISE_COUNT][2];
+extern const Kernel kernels_double[POINTWISE_COUNT][2][2];
 
 // The set for this processor, or the one that GOSPML_CPU (avx512, avx2, generic) names; throws c10::Error where it names none or
 // one that the processor lacks.
