@@ -82,9 +82,10 @@ alignas(64) constexpr float kLogs[16] = {
     0.427443979f, 0.470003629f, 0.510825584f, 0.550046345f, 0.587786617f, 0.624154341f, 0.659245669f, 0.693147181f};
 
 // e^x for x that a clamp has brought between the smallest normal float's logarithm and 88: x = n·ln 2/32 + f, e^f = 1 + f·(1 + f/2) with
-// coefficients for |f| <= ln 2/64 [5.3e-8]. ln 2 is a float to 2.7e-9, so n·ln 2/32 needs no second part.
+// coefficients for |f| <= ln 2/64 [5.3e-8]. ln 2/32 is a float to 2.7e-9 of itself, which n makes 2.4e-7: hence its second part.
 FN Lanes exp_clamped(Lanes x) {
-  const Lanes big(12582912.0), t = fma(x, Lanes(46.16624130844683), big), f = fma(t - big, Lanes(-0.02166084939249829), x);
+  const Lanes big(12582912.0), t = fma(x, Lanes(46.16624130844683), big), k = t - big;
+  const Lanes f = fma(k, Lanes(5.9520448e-11), fma(k, Lanes(-0.02166084945201874), x));
   const __m512i n = _mm512_castps_si512(t.v);
   const __m512i table = _mm512_permutex2var_epi32(_mm512_load_si512(kPowers), n, _mm512_load_si512(kPowers + 16));
   const Lanes p = _mm512_castsi512_ps(_mm512_add_epi32(table, _mm512_slli_epi32(n, 18)));

@@ -141,7 +141,7 @@ double modify(const Tensor& z, const Tensor& y, const Tensor& g, bool want, cons
     const bool positive = label == 1;
     total -= positive ? ce.pos : ce.neg;
     if (correct) total += positive ? ce.neg : ce.pos;
-    if (want) set_element(g, c->at, correct ? scale * (positive ? ce.dneg : ce.dpos) : 0);
+    if (want) set_element(g, c->at, (correct ? scale : 0) * (positive ? ce.dneg : ce.dpos)); // 0 but for NaN
     if (marks.defined()) marks.mutable_data_ptr<int8_t>()[c->at] = released && !(c->key > least) ? 1 : 2;
   }
   return total;

@@ -10,8 +10,9 @@
 // and + - * and comparisons, whose result is a mask (combined by both, either, differ, asked by any). NaN in gives NaN out everywhere: multiply by 0 or 1, or select
 // between terms that are both NaN. Conditions on parameters are plain `if`s: they are the same for all elements.
 //
-// Largest relative errors of the lanes' versions over every float of the range: exp_neg and exp_any 9e-8, expm1_neg 1.0e-7, log_pos
-// 1.2e-7, log1p_unit 1.3e-7 (1.7e-7 without fused multiply-add), reciprocal 1.2e-7 (6e-8 but for AVX-512).
+// Largest relative errors of the lanes' versions over every float of the range (TestLanesAccuracy): exp_neg and exp_any 9e-8 (2.1e-7 with
+// AVX-512, which has a table), expm1_neg 1.0e-7, log_pos 1.2e-7, log1p_unit 1.3e-7 (1.9e-7 with AVX-512, 1.7e-7 without fused multiply-add),
+// reciprocal 6e-8 (1.2e-7 with AVX-512).
 //
 // A loss is a struct template with
 //   schema                     its parameters as an operator schema spells them, in the order of the constructor's array,
@@ -336,7 +337,7 @@ struct Asl : Logs<V> {
     if (clamp > 0) {
       const V x = clamp_min(c.p, least) + this->eps;
       pos = -log_pos(x);
-      dpos = -select(c.p >= least, pn * reciprocal(x), none);
+      dpos = -select(c.p < least, none, pn * reciprocal(x));
     }
     if (gamma_pos != 0) {
       const V w = power(c.n, c.sp, gamma_pos);
@@ -350,7 +351,7 @@ struct Asl : Logs<V> {
       neg = -log_pos(a);
       dneg = pn * reciprocal(a);
       // Where x > 1, p_m^γ⁻ is 0.
-      if (clamp > 0 || gamma_neg != 2) dneg = select(both(x <= all, x >= least), dneg, none);
+      if (clamp > 0 || gamma_neg != 2) dneg = select(either(x > all, x < least), none, dneg);
     }
     if (gamma_neg != 0 && !shifted) {
       const V w = power(c.p, c.sn, gamma_neg);

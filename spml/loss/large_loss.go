@@ -30,11 +30,12 @@ func init() {
 			code = Preset{Doc: "as released: a string comparison by identity is never true, so LL-Cp runs as LL-Ct", Set: Values{"semantics": Released}}
 		}
 		mustRegister(Entry{
-			ID:      s.id,
-			Title:   s.title,
-			Formula: s.formula,
-			Source:  "Kim et al. 2022",
-			Notes:   "k = ceil(B·C·(e-1)·Δ), for ll-cp ceil(B·C·Δ), and 0 in epoch 1. LL-Cp never runs as LL-Cp in the released code, so that published numbers may be LL-Ct's: preset code keeps this, preset paper has the repaired comparison. In the released selection a k-th largest loss of 0 also modifies observed positives, entries that tie with it are all modified, only larger ones become permanent, and ceil of accumulated rates can be one too many. Parts: modified, permanent_flips, corrections (what a permanent correction would flip), threshold.",
+			ID:         s.id,
+			WholeBatch: true,
+			Title:      s.title,
+			Formula:    s.formula,
+			Source:     "Kim et al. 2022",
+			Notes:      "k = ceil(B·C·(e-1)·Δ), for ll-cp ceil(B·C·Δ), and 0 in epoch 1. LL-Cp never runs as LL-Cp in the released code, so that published numbers may be LL-Ct's: preset code keeps this, preset paper has the repaired comparison. In the released selection a k-th largest loss of 0 also modifies observed positives, entries that tie with it are all modified, only larger ones become permanent, and ceil of accumulated rates can be one too many. Parts: modified, permanent_flips, corrections (what a permanent correction would flip), threshold.",
 			Params: []Param{
 				{Name: "delta_rel", Doc: "Δ, share of the batch added each epoch", Default: delta, Max: 1},
 				{Name: "k", Doc: "number of entries; -1: from the epoch", Default: -1, Min: -1, Max: inf},

@@ -141,17 +141,31 @@ func extreme(t *testing.T, e *loss.Entry, l loss.Loss) {
 	}
 }
 
+// propagatesNaN puts NaN at each place of each tensor in turn: the loss and the gradient at that place are NaN.
 func propagatesNaN(t *testing.T, e *loss.Entry, l loss.Loss) {
-	for _, o := range []Observed{SinglePositive, AllUnknown, AllPositive, Mixed} {
-		b, leaves, _ := Batch(e, Shape{B: 2, C: 3, DType: torch.Float32, Seed: 5, Observed: o})
-		n := leaves[0].Numel()
-		for k := range n {
-			x := make([]float32, n)
-			x[k] = float32(math.NaN())
-			torch.NoGrad(func() { leaves[0].Copy_(torch.FromSlice(x, leaves[0].Shape()...)) })
-			v, err := l.Value(b)
-			require.NoError(t, err)
-			require.True(t, math.IsNaN(v.Item()), "a NaN logit at %d gives %v", k, v.Item())
+	for _, d := range []torch.DType{torch.Float32, torch.Float64} {
+		for _, o := range []Observed{SinglePositive, AllUnknown, AllPositive, Mixed} {
+			b, leaves, names := Batch(e, Shape{B: 2, C: 9, DType: d, Seed: 5, Observed: o, Map: 1})
+			for i, leaf := range leaves {
+				if n := names[i]; n != "logits" && n != "maps" && n != "estimate" && n != "strong" {
+					continue
+				}
+				plain := torch.ToSlice[float64](leaf.Detach().ToDType(torch.Float64))
+				for k := range plain {
+					torch.Scope(func(*torch.Arena) {
+						x := append([]float64(nil), plain...)
+						x[k] = math.NaN()
+						torch.NoGrad(func() { leaf.Copy_(torch.FromSlice(x, leaf.Shape()...)) })
+						for _, y := range leaves {
+							y.SetGrad(nil)
+						}
+						v, g := value(t, l, b, leaves)
+						require.True(t, math.IsNaN(v), "NaN of %s at %d gives the loss %v (%v, %v labels)", names[i], k, v, d, o)
+						require.True(t, math.IsNaN(g[i][k]), "NaN of %s at %d gives the gradient %v (%v, %v labels)", names[i], k, g[i][k], d, o)
+						torch.NoGrad(func() { leaf.Copy_(torch.FromSlice(plain, leaf.Shape()...)) })
+					})
+				}
+			}
 		}
 	}
 }
