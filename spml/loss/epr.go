@@ -5,16 +5,17 @@ import "github.com/gospml/gospml/torch"
 // Expected positive regularisation.
 func init() {
 	mustRegister(Entry{
-		ID:      "epr",
-		Aliases: []string{"expected-positive-regularization", "expected-positive-regularisation"},
-		Title:   "expected positive regularisation",
-		Formula: "y·sn, plus R_k = ((m̂-k)/C)² with m̂ the mean number of predicted positives of the batch",
-		Source:  "Cole et al. 2021",
-		Notes:   "m̂ belongs to the batch, so results depend on its size; R_k is not scaled by the reduction. GR's and AEVLP's repositories have a function of this name without the regulariser. Parts: main, reg.",
-		Params:  []Param{expectedPositives("k")},
-		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
-		Needs:   Observed,
-		Tables:  []string{"Cole", "LAC"},
+		ID:         "epr",
+		WholeBatch: true,
+		Aliases:    []string{"expected-positive-regularization", "expected-positive-regularisation"},
+		Title:      "expected positive regularisation",
+		Formula:    "y·sn, plus R_k = ((m̂-k)/C)² with m̂ the mean number of predicted positives of the batch",
+		Source:     "Cole et al. 2021",
+		Notes:      "m̂ belongs to the batch, so results depend on its size; R_k is not scaled by the reduction. GR's and AEVLP's repositories have a function of this name without the regulariser. Parts: main, reg.",
+		Params:     []Param{expectedPositives("k")},
+		Presets:    map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Needs:      Observed,
+		Tables:     []string{"Cole", "LAC"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
 				z := b.logits()

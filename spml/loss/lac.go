@@ -18,12 +18,13 @@ type Contrast struct {
 // Label-aware global consistency, the second stage.
 func init() {
 	mustRegister(Entry{
-		ID:      "lac",
-		Aliases: []string{"label-aware-global-consistency"},
-		Title:   "label-aware global consistency",
-		Formula: "AN + λ·PLC + λ_LAC·L, L = -1/2M·Σ_i 1/|P(i)|·Σ_{j∈P(i)} [S_ij - log Σ_{a≠i} exp S_ia] over batch and queue, S = X·Xᵀ/τ",
-		Source:  "Xie et al. 2022 (LAC), eq. (7); L as in the code (Khosla et al. 2020)",
-		Notes:   "The paper's eq. (7) has the batch alone as anchors, other classes alone in the denominator and 1/(B·C) before sums (form=paper). Trained end to end it hurts: the second stage starts from PLC's best weights. Parts: loss_an, loss_plc, loss_lac.",
+		ID:         "lac",
+		WholeBatch: true,
+		Aliases:    []string{"label-aware-global-consistency"},
+		Title:      "label-aware global consistency",
+		Formula:    "AN + λ·PLC + λ_LAC·L, L = -1/2M·Σ_i 1/|P(i)|·Σ_{j∈P(i)} [S_ij - log Σ_{a≠i} exp S_ia] over batch and queue, S = X·Xᵀ/τ",
+		Source:     "Xie et al. 2022 (LAC), eq. (7); L as in the code (Khosla et al. 2020)",
+		Notes:      "The paper's eq. (7) has the batch alone as anchors, other classes alone in the denominator and 1/(B·C) before sums (form=paper). Trained end to end it hurts: the second stage starts from PLC's best weights. Parts: loss_an, loss_plc, loss_lac.",
 		Params: append(plcParams(0.9),
 			Param{Name: "lam_lac", Doc: "λ_LAC", Default: 1, Max: inf},
 			Param{Name: "temperature", Doc: "τ", Default: 0.5, Min: 1e-6, Max: inf}),

@@ -10,12 +10,13 @@ func gaussianKL(mean, std *torch.Tensor) *torch.Tensor {
 // Mutual label enhancement.
 func init() {
 	mustRegister(Entry{
-		ID:      "mime",
-		Aliases: []string{"mutual-label-enhancement"},
-		Title:   "mutual label enhancement",
-		Formula: "AN(z/T, y) + β·mean[-½(1 + 2·ln σ_z - μ_z² - σ_z²)]; y grows by the labels with p > θ",
-		Source:  "Liu et al. 2023 (MIME), released code",
-		Notes:   "The divergence is averaged over the latent's entries, not summed. The released scoring pass samples the latent and skips the last images of the shuffled loader. The published numbers come from a label-wise embedding network. Parts: kl.",
+		ID:         "mime",
+		WholeBatch: true,
+		Aliases:    []string{"mutual-label-enhancement"},
+		Title:      "mutual label enhancement",
+		Formula:    "AN(z/T, y) + β·mean[-½(1 + 2·ln σ_z - μ_z² - σ_z²)]; y grows by the labels with p > θ",
+		Source:     "Liu et al. 2023 (MIME), released code",
+		Notes:      "The divergence is averaged over the latent's entries, not summed. The released scoring pass samples the latent and skips the last images of the shuffled loader. The published numbers come from a label-wise embedding network. Parts: kl.",
 		Params: []Param{
 			{Name: "beta", Doc: "β, weight of the divergence", Default: 1e-4, Max: inf},
 			{Name: "temperature", Doc: "T", Default: 1, Min: 1e-6, Max: inf},

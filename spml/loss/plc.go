@@ -5,16 +5,17 @@ import "github.com/gospml/gospml/torch"
 // Pseudo-labelling consistency, the first stage of LAC.
 func init() {
 	mustRegister(Entry{
-		ID:      "plc",
-		Aliases: []string{"pseudo-label-consistency"},
-		Title:   "pseudo-labelling consistency",
-		Formula: "AN(z_w, y) + λ·Σ M·BCE(z_s, h)/ΣM with a = sg(p_w) + y, M = 1(a ≥ δ or a < 1-δ), h = 1(a ≥ δ)",
-		Source:  "Xie et al. 2022 (LAC), eqs. (1)-(4)",
-		Notes:   "The paper (form=paper) takes unknown labels only, ≤ at 1-δ, and divides both terms by B. The code's mask holds every observed positive. Its images are not normalised. Parts: loss_an, loss_plc, mask, hard.",
-		Params:  plcParams(0.6),
-		Presets: map[string]Preset{"paper": {Doc: "unknown labels only, both terms divided by B", Set: Values{"form": 1}, Reduction: BatchMean}},
-		Needs:   Observed | StrongView,
-		Tables:  []string{"LAC"},
+		ID:         "plc",
+		WholeBatch: true,
+		Aliases:    []string{"pseudo-label-consistency"},
+		Title:      "pseudo-labelling consistency",
+		Formula:    "AN(z_w, y) + λ·Σ M·BCE(z_s, h)/ΣM with a = sg(p_w) + y, M = 1(a ≥ δ or a < 1-δ), h = 1(a ≥ δ)",
+		Source:     "Xie et al. 2022 (LAC), eqs. (1)-(4)",
+		Notes:      "The paper (form=paper) takes unknown labels only, ≤ at 1-δ, and divides both terms by B. The code's mask holds every observed positive. Its images are not normalised. Parts: loss_an, loss_plc, mask, hard.",
+		Params:     plcParams(0.6),
+		Presets:    map[string]Preset{"paper": {Doc: "unknown labels only, both terms divided by B", Set: Values{"form": 1}, Reduction: BatchMean}},
+		Needs:      Observed | StrongView,
+		Tables:     []string{"LAC"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor { return plcValue(b, v, o) }, nil
 		},

@@ -37,6 +37,8 @@ type Entry struct {
 	EstimatorNeeds Needs
 	Tables         []string // papers whose tables have it
 	New            func(v Values, o Options) (Func, error)
+	// WholeBatch says that the loss of a batch is no mean or sum over its rows (counts, selections, contrasts): it cannot be taken in parts.
+	WholeBatch bool
 	// Fused is the form that computes value and gradient in one pass, nil where there is none. New stays what it is compared with.
 	Fused *FusedForm
 }

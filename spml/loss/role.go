@@ -5,15 +5,16 @@ import "github.com/gospml/gospml/torch"
 // Regularised online label estimation.
 func init() {
 	mustRegister(Entry{
-		ID:      "role",
-		Aliases: []string{"regularized-online-label-estimation", "role+linearinit", "role-li"},
-		Title:   "regularised online label estimation",
-		Formula: "½(L_f + L_g): L_f = y·sn + sg(θ)·sn + (1-sg(θ))·sp plus R_k(p), L_g the same with p and θ = σ(u) exchanged",
-		Source:  "Cole et al. 2021",
-		Notes:   "Observed positives enter twice. The table of u is one dense parameter: with Adam every step moves all its rows. SMILE's and MIME's copies take the classifier's cross term only where y = 0; here it is Cole's. LinearInit trains head and table on frozen features first and hands both over from the best validation epoch. R_k is not scaled by the reduction. Parts: reg, the mean of both regularisers.",
-		Params:  []Param{expectedPositives("k")},
-		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
-		Needs:   Observed | Estimates,
+		ID:         "role",
+		WholeBatch: true,
+		Aliases:    []string{"regularized-online-label-estimation", "role+linearinit", "role-li"},
+		Title:      "regularised online label estimation",
+		Formula:    "½(L_f + L_g): L_f = y·sn + sg(θ)·sn + (1-sg(θ))·sp plus R_k(p), L_g the same with p and θ = σ(u) exchanged",
+		Source:     "Cole et al. 2021",
+		Notes:      "Observed positives enter twice. The table of u is one dense parameter: with Adam every step moves all its rows. SMILE's and MIME's copies take the classifier's cross term only where y = 0; here it is Cole's. LinearInit trains head and table on frozen features first and hands both over from the best validation epoch. R_k is not scaled by the reduction. Parts: reg, the mean of both regularisers.",
+		Params:     []Param{expectedPositives("k")},
+		Presets:    map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Needs:      Observed | Estimates,
 
 		Estimator: "role", EstimatorNeeds: SampleIDs,
 		Tables: []string{"Cole", "VLPL", "GR", "LAC"},

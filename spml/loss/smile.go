@@ -48,12 +48,13 @@ func init() {
 	const kl = "The code's divergence has wrong signs (kl=code); the default is KL(Beta‖Beta(1,1))."
 	temperature := Param{Name: "temperature", Doc: "T", Default: 1, Min: 1e-6, Max: inf}
 	mustRegister(Entry{
-		ID:      "smile",
-		Aliases: []string{"smile-img", "smile-image", "label-enhancement"},
-		Title:   "label enhancement, image variant",
-		Formula: "θ·(d·sn + (1-d)·sp) + α·AN(p, y) + β·AN(d, y) + r_z·KL_z + r_d·KL(Beta(a, b)‖Beta(1, 1)); d is not detached",
-		Source:  "Xu et al. 2022 (SMILE) as MIME's authors run it on images",
-		Notes:   "The paper's own code is for tabular data (smile-classifier, smile-encoder). Image settings behind GR's numbers are unknown. Parts: kl_z, kl_d.",
+		ID:         "smile",
+		WholeBatch: true,
+		Aliases:    []string{"smile-img", "smile-image", "label-enhancement"},
+		Title:      "label enhancement, image variant",
+		Formula:    "θ·(d·sn + (1-d)·sp) + α·AN(p, y) + β·AN(d, y) + r_z·KL_z + r_d·KL(Beta(a, b)‖Beta(1, 1)); d is not detached",
+		Source:     "Xu et al. 2022 (SMILE) as MIME's authors run it on images",
+		Notes:      "The paper's own code is for tabular data (smile-classifier, smile-encoder). Image settings behind GR's numbers are unknown. Parts: kl_z, kl_d.",
 		Params: []Param{
 			{Name: "theta", Doc: "θ, weight of the enhanced labels", Default: 1, Max: inf},
 			{Name: "alpha", Doc: "α, weight of AN on predictions", Default: 1, Max: inf},
@@ -80,12 +81,13 @@ func init() {
 		},
 	})
 	mustRegister(Entry{
-		ID:      "smile-classifier",
-		Aliases: []string{"smile-pred"},
-		Title:   "label enhancement, classifier step",
-		Formula: "W·(τ·sn + (1-τ)·sp) of z/T, τ = μ·sg(d) + (1-μ)·d₂, d₂ = 1 where y = 1, p₀ elsewhere; W = 1 where y = 1, else 1/(C-1) or rate",
-		Source:  "Xu et al. 2022 (SMILE), released code",
-		Notes:   "The target of an observed positive is μ·d + 1-μ, not 1. Part: target.",
+		ID:         "smile-classifier",
+		WholeBatch: true,
+		Aliases:    []string{"smile-pred"},
+		Title:      "label enhancement, classifier step",
+		Formula:    "W·(τ·sn + (1-τ)·sp) of z/T, τ = μ·sg(d) + (1-μ)·d₂, d₂ = 1 where y = 1, p₀ elsewhere; W = 1 where y = 1, else 1/(C-1) or rate",
+		Source:     "Xu et al. 2022 (SMILE), released code",
+		Notes:      "The target of an observed positive is μ·d + 1-μ, not 1. Part: target.",
 		Params: []Param{
 			{Name: "mu", Doc: "μ, share of the enhanced labels", Default: 0.5, Max: 1},
 			{Name: "p", Doc: "p₀, prior of unknown labels", Default: 0.0263, ByData: perData(0.0263, 0.0241, 0.01125, 0.0977), Max: 1},

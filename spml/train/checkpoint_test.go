@@ -450,15 +450,16 @@ func TestKeepBest(t *testing.T) {
 	require.True(t, found, "the best epoch's checkpoint is kept")
 }
 
-// TestPieces: gradients added up over parts of a batch are those of the batch, for losses that are means and for those that see the
+// TestPieces: gradients added up over parts of a batch are those of the batch, for losses that are means or sums and for those that see the
 // whole batch. Batch normalisation is frozen, as parts have statistics of their own.
 func TestPieces(t *testing.T) {
 	dir := folder(t, 60)
-	for _, id := range []string{"an", "l2r", "epr", "ll-cp"} {
+	for _, id := range []string{"an", "l2r", "epr", "ll-cp", "asl code", "gr paper"} {
 		var losses [2][]float64
 		for i, micro := range []int{0, 5} {
-			c := small(dir, id)
-			c.BatchNorm, c.MicroBatch, c.Threads = BatchNormFrozen, micro, 1
+			method, form, _ := strings.Cut(id, " ")
+			c := small(dir, method)
+			c.Form, c.BatchNorm, c.MicroBatch, c.Threads = form, BatchNormFrozen, micro, 1
 			if id == "ll-cp" || id == "ll-r" {
 				c.Params = map[string]float64{"delta_rel": 0.1}
 			}

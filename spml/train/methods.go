@@ -53,16 +53,6 @@ func methodNames() string {
 	return strings.Join(s, ", ")
 }
 
-// additive says whether a loss is a mean over the entries of the batch, so that the losses of its parts add up to it. Regularisers of
-// counts, selections over the whole batch and contrasts are not.
-func additive(id string) bool {
-	switch id {
-	case "epr", "role", "gpr", "ll-r", "ll-ct", "ll-cp", "lac", "plc", "smile-classifier", "smile", "mime":
-		return false
-	}
-	return true
-}
-
 // latent says whether a method's head gives Gaussian latents.
 func latent(e *loss.Entry) bool { return e.Needs&loss.Latents != 0 }
 

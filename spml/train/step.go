@@ -135,10 +135,13 @@ var faults struct {
 // pieces computes the gradients of a batch in parts of at most micro images.
 func (t *trainer) pieces(v *view, micro int) (x float64, done []part, err error) {
 	n := len(v.places)
-	if additive(t.entry.ID) {
+	if !t.entry.WholeBatch {
 		for at := 0; at < n; at += micro {
 			p := v.part(at, min(at+micro, n))
 			share := float64(len(p.places)) / float64(n)
+			if t.entry.Presets[t.c.Form].Reduction == loss.Sum {
+				share = 1
+			}
 			b, y, err := t.backward(p, share)
 			if err != nil {
 				return 0, nil, err
