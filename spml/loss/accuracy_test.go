@@ -27,7 +27,7 @@ func TestLanesAccuracy(t *testing.T) {
 		{"avx2", []string{"-mavx2", "-mfma", "-mf16c"},
 			map[string]float64{"exp_neg": 9e-8, "exp_any": 9e-8, "expm1_neg": 1e-7, "log_pos": 1.2e-7, "log1p_unit": 1.3e-7, "reciprocal": 6e-8}},
 		{"avx512", []string{"-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"},
-			map[string]float64{"exp_neg": 2.1e-7, "exp_any": 2.1e-7, "expm1_neg": 1e-7, "log_pos": 1.2e-7, "log1p_unit": 1.9e-7, "reciprocal": 1.2e-7}},
+			map[string]float64{"exp_neg": 2.2e-7, "exp_any": 2.2e-7, "expm1_neg": 1e-7, "log_pos": 1.2e-7, "log1p_unit": 2e-7, "reciprocal": 1.2e-7}},
 	} {
 		t.Run(set.name, func(t *testing.T) {
 			if mine == "generic" && set.name != mine || mine == "avx2" && set.name == "avx512" {
