@@ -53,22 +53,44 @@ type DAMPResult struct {
 //
 // Source: Tran et al. 2025 (AEVLP), released code and supplement.
 func DAMP(global, patches, observed *torch.Tensor, c DAMPConfig) (*DAMPResult, error) {
-	if err := matrix("cosines", global); err != nil {
+	if err := c.check(global, patches, observed); err != nil {
 		return nil, err
 	}
+	if fusible(global, patches, observed) {
+		return fusedDAMP(global, patches, observed, c)
+	}
+	return ComposedDAMP(global, patches, observed, c)
+}
+
+func (c DAMPConfig) check(global, patches, observed *torch.Tensor) error {
+	if err := matrix("cosines", global); err != nil {
+		return err
+	}
 	if err := same("observed labels", observed, global); err != nil {
-		return nil, err
+		return err
 	}
 	b, classes := global.Size(0), global.Size(1)
 	if patches == nil || patches.Dim() != 3 || patches.Size(0) < 1 || patches.Size(1) != b || patches.Size(2) != classes {
-		return nil, fmt.Errorf("label: DAMP wants cosines of patches [R, %d, %d]", b, classes)
+		return fmt.Errorf("label: DAMP wants cosines of patches [R, %d, %d]", b, classes)
 	}
-	if !slices.Contains([]DAMPForm{DAMPDefault, DAMPPaper, DAMPCount, DAMPCode}, c.Form) {
-		return nil, fmt.Errorf("label: DAMP has no form %q; it has paper, count, code and the default, which is empty", c.Form)
+	if !slices.Contains(dampForms, c.Form) {
+		return fmt.Errorf("label: DAMP has no form %q; it has paper, count, code and the default, which is empty", c.Form)
 	}
 	if !(c.Tau > 0) || c.TopK < 0 || !(c.Negative >= 0 && c.Negative <= 1) {
-		return nil, fmt.Errorf("label: DAMP wants τ > 0, k ≥ 0 and Δ in [0, 1], got %v, %d, %v", c.Tau, c.TopK, c.Negative)
+		return fmt.Errorf("label: DAMP wants τ > 0, k ≥ 0 and Δ in [0, 1], got %v, %d, %v", c.Tau, c.TopK, c.Negative)
 	}
+	return nil
+}
+
+// dampForms in the order of the operator's numbers.
+var dampForms = []DAMPForm{DAMPDefault, DAMPPaper, DAMPCount, DAMPCode}
+
+// ComposedDAMP is DAMP in libtorch's operators alone: what the fused operator is held to, for any floating type.
+func ComposedDAMP(global, patches, observed *torch.Tensor, c DAMPConfig) (*DAMPResult, error) {
+	if err := c.check(global, patches, observed); err != nil {
+		return nil, err
+	}
+	classes := global.Size(1)
 	r := &DAMPResult{}
 	err := torch.Try(func() {
 		torch.NoGrad(func() {
@@ -85,9 +107,9 @@ func DAMP(global, patches, observed *torch.Tensor, c DAMPConfig) (*DAMPResult, e
 				}
 				r.Local = r.Local.Squeeze(1)
 				r.Final = sg.Add(r.Agg).MulScalar(0.5)
-				r.Average = sg.Add(sl.MeanDim([]int{0}, false)).MulScalar(0.5)
+				r.Average = sg.Add(inOrder(sl).DivScalar(sl.Size(0))).MulScalar(0.5)
 				_, order := r.Final.SortStable(true, 1, true)
-				top := torch.Zeros(global.Shape(), torch.Bool).ScatterValue(1, order.Slice(1, 0, min(c.TopK, classes), 1), true)
+				top := torch.Zeros(global.Shape(), torch.Bool, global.Device()).ScatterValue(1, order.Slice(1, 0, min(c.TopK, classes), 1), true)
 				r.Before = top.LogicalAnd(r.Final.GeScalar(c.Zeta)).ToDType(torch.Int8)
 				r.Pseudo = c.negatives(r.Before, r.Average, observed)
 				s.Keep(r.Pseudo, r.Before, r.Local, r.Agg, r.Final, r.Average, r.Global, r.Best, r.Tile)
@@ -95,6 +117,16 @@ func DAMP(global, patches, observed *torch.Tensor, c DAMPConfig) (*DAMPResult, e
 		})
 	})
 	return r, err
+}
+
+// inOrder adds the patches [R, B, C] one after the other. The order of libtorch's own sum depends on where a photo lies in the batch.
+func inOrder(patches *torch.Tensor) *torch.Tensor {
+	parts := patches.Unbind(0)
+	sum := parts[0]
+	for _, p := range parts[1:] {
+		sum = sum.Add(p)
+	}
+	return sum
 }
 
 // negatives writes the negatives into the positives ℓ.
@@ -113,6 +145,6 @@ func (c DAMPConfig) negatives(before, average, observed *torch.Tensor) *torch.Te
 	case DAMPCount:
 		return before.ScatterValue(1, lowest(average, k), -1)
 	}
-	low := torch.Zeros(before.Shape(), torch.Bool).ScatterValue(1, lowest(average, k), true)
+	low := torch.Zeros(before.Shape(), torch.Bool, before.Device()).ScatterValue(1, lowest(average, k), true)
 	return before.MaskedFill(low.LogicalAnd(before.EqScalar(0)).LogicalAnd(observed.EqScalar(1).LogicalNot()), -1)
 }

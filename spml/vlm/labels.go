@@ -23,59 +23,69 @@ func (s *Settings) Labels(global, tiles *torch.Tensor, observed []int8) (*Labels
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	if global == nil || global.Dim() != 2 || len(observed) != global.Numel() {
+	var shape []int
+	if global != nil {
+		shape = global.Shape()
+	}
+	if len(shape) != 2 || len(observed) != shape[0]*shape[1] {
 		return nil, fmt.Errorf("%w: cosines want the shape [B, C] and %d observed labels as many", ErrSettings, len(observed))
 	}
 	if s.Method == VLPL {
 		return s.vlpl(global, observed)
 	}
-	b, c := global.Size(0), global.Size(1)
 	var seen *torch.Tensor
-	if err := torch.Try(func() { seen = torch.FromSlice(s.seen(torch.ToSlice[float32](global), observed, c), b, c) }); err != nil {
-		return nil, err
-	}
-	defer seen.Free()
-	r, err := label.DAMP(global, tiles, seen, s.damp())
+	err := torch.Try(func() {
+		seen = torch.FromSlice(s.seen(func() []float32 { return torch.ToSlice[float32](global) }, observed, shape[1]), shape...)
+		if d := global.Device(); d.Type != torch.DeviceCPU {
+			seen = seen.ToDevice(d)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
-	out := &Labels{}
-	err = torch.Try(func() {
-		out.Pseudo, out.Scores, out.Local = torch.ToSlice[int8](r.Pseudo), torch.ToSlice[float32](r.Final), torch.ToSlice[float32](r.Local)
-		out.Global, out.Top, out.Best = torch.ToSlice[float32](r.Global), torch.ToSlice[float32](r.Best), torch.ToSlice[int64](r.Tile)
-		for _, t := range []*torch.Tensor{r.Pseudo, r.Before, r.Local, r.Agg, r.Final, r.Average, r.Global, r.Best, r.Tile} {
-			t.Free()
-		}
-	})
-	return out, err
+	defer seen.Free()
+	v, err := label.DAMPSlices(global, tiles, seen, s.damp())
+	if err != nil {
+		return nil, err
+	}
+	return &Labels{Pseudo: v.Pseudo, Scores: v.Final, Global: v.Global, Best: v.Tile, Top: v.Best, Local: v.Local}, nil
 }
 
-// seen are the observed positives, of a row without any its most similar class.
-func (s *Settings) seen(cosines []float32, observed []int8, c int) []int8 {
-	out := make([]int8, len(observed))
-	for i := 0; i < len(out); i += c {
-		any, best := false, i
+// seen are the observed labels; in a row without a positive the most similar class stands in for one.
+func (s *Settings) seen(cosines func() []float32, observed []int8, c int) []int8 {
+	var cos []float32
+	out := observed
+	for i := 0; i < len(observed); i += c {
+		if slices.Contains(observed[i:i+c], 1) {
+			continue
+		}
+		if cos == nil {
+			cos, out = cosines(), slices.Clone(observed)
+		}
+		best := i
 		for j := i; j < i+c; j++ {
-			if observed[j] == 1 {
-				out[j], any = 1, true
-			}
-			if cosines[j] > cosines[best] {
+			if cos[j] > cos[best] {
 				best = j
 			}
 		}
-		if !any {
-			out[best] = 1
-		}
+		out[best] = 1
 	}
 	return out
 }
 
 func (s *Settings) vlpl(global *torch.Tensor, observed []int8) (*Labels, error) {
-	delta := s.Delta
+	var pseudo, p *torch.Tensor
+	var err error
 	if s.Form == Default {
-		delta = 0
+		var seen *torch.Tensor
+		if err := torch.Try(func() { seen = torch.FromSlice(observed, global.Shape()...).ToDevice(global.Device()) }); err != nil {
+			return nil, err
+		}
+		defer seen.Free()
+		pseudo, p, err = label.VLPLKeep(global, seen, s.Tau, s.Theta, s.Delta)
+	} else {
+		pseudo, p, err = label.VLPL(global, s.Tau, s.Theta, s.Delta)
 	}
-	pseudo, p, err := label.VLPL(global, s.Tau, s.Theta, delta)
 	if err != nil {
 		return nil, err
 	}
@@ -85,34 +95,7 @@ func (s *Settings) vlpl(global *torch.Tensor, observed []int8) (*Labels, error) 
 		pseudo.Free()
 		p.Free()
 	})
-	if c := global.Size(1); err == nil && s.Form == Default {
-		for i := 0; i < len(out.Pseudo); i += c {
-			s.negatives(out.Pseudo[i:i+c], out.Scores[i:i+c], observed[i:i+c])
-		}
-	}
 	return out, err
-}
-
-// negatives marks the floor(δ·C) least similar classes of those that are no positives, neither observed nor pseudo. Ties go to the lower class.
-func (s *Settings) negatives(pseudo []int8, scores []float32, observed []int8) {
-	var free []int
-	for c := range pseudo {
-		if pseudo[c] == 0 && observed[c] != 1 {
-			free = append(free, c)
-		}
-	}
-	slices.SortStableFunc(free, func(a, b int) int {
-		switch {
-		case scores[a] < scores[b]:
-			return -1
-		case scores[a] > scores[b]:
-			return 1
-		}
-		return 0
-	})
-	for _, c := range free[:min(len(free), int(s.Delta*float64(len(pseudo))))] {
-		pseudo[c] = -1
-	}
 }
 
 // Merge puts observed labels over pseudo-labels: the final ones.
