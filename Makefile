@@ -10,7 +10,7 @@ PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospm
 PEER_PYTHON ?= $(PEERS)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help setup cuda gpu-check build test compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train race fuzz lint vet format staticcheck clean
+.PHONY: reference help setup cuda gpu-check build test compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train race fuzz lint vet format staticcheck clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -36,6 +36,10 @@ compat: ## build against other libtorch versions (internal/compat) and run the b
 
 torchrun: setup $(PEER_PYTHON) ## torch/dist under the real torchrun, one worker killed
 	GOSPML_TORCHRUN=$(dir $(PEER_PYTHON))torchrun $(GO) test -count 1 -tags torchrun -run TestTorchrun -v ./torch/dist
+
+reference: ## docs/reference, docs/papers.md and docs/methods.md from the program
+	$(GO) run ./internal/reference docs/reference
+	$(GO) generate ./spml/reproduce ./spml/loss/...
 
 features: setup ## the test behind each row of docs/features.tsv, counted
 	$(GO) run ./internal/features

@@ -72,7 +72,7 @@ what it rests on. spml audit import takes back the page's or the table's CSV, La
 	o.load.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.run, "run", "", "run directory of the model")
-	f.StringVar(&o.from, "data", "", "another data set, in any format of `spml data formats`, with the run's classes")
+	f.StringVar(&o.from, "data", "", "another data set, in any format of spml data formats, with the run's classes")
 	f.StringVar(&o.options, "data-options", "", dataOptionHelp)
 	f.StringSliceVar(&o.parts, "part", nil, "train, val, test; several with commas (default: all rows)")
 	f.StringVar(&o.of, "labels", "", "which labels: observed (what training may see) or full (what is 0 there) (default: observed where there are some)")

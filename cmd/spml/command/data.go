@@ -15,7 +15,7 @@ import (
 	"github.com/gospml/gospml/data/stat"
 )
 
-const dataOptionHelp = "choices of the data set, NAME=VALUE joined by commas: format, set, images, classes, labels, difficult, empty, missing, unknown (see `spml data show --help`)"
+const dataOptionHelp = "choices of the data set, NAME=VALUE joined by commas: format, set, images, classes, labels, difficult, empty, missing, unknown (see spml data show --help)"
 
 func newData() *cobra.Command {
 	cmd := &cobra.Command{

@@ -56,7 +56,7 @@ func newEval() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&part, "part", "test", "train, val or test")
-	f.StringVar(&o.Data, "data", "", "another data set, in any format of `spml data formats`")
+	f.StringVar(&o.Data, "data", "", "another data set, in any format of spml data formats")
 	f.StringVar(&o.DataOptions, "data-options", "", dataOptionHelp)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")

@@ -97,7 +97,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 	}
 	f := cmd.Flags()
 	f.StringVar(&list, "list", "", "a file with the name of a photo or folder on each line")
-	f.StringVar(&from, "data", "", "a data set whose photos are labelled, in any format of `spml data formats`")
+	f.StringVar(&from, "data", "", "a data set whose photos are labelled, in any format of spml data formats")
 	f.StringVar(&options, "data-options", "", dataOptionHelp)
 	f.StringVar(&part, "part", "", "with --data: train, val or test (default: all rows)")
 	f.StringVar(&format, "format", formatText, "text, jsonl (an object a photo, the most probable label first) or csv (a column for each label)")

@@ -62,3 +62,6 @@ func atLeast(n int, what string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// Root returns the command with all its subcommands, for programs that make documents of it.
+func Root() *cobra.Command { return newRoot() }
