@@ -88,18 +88,19 @@ func NewViT(c ViTConfig, numClasses int, opts ...nn.Option) *ViT {
 
 // Forward keeps the shape [B, N, D].
 func (a *ViTAttention) Forward(x *torch.Tensor) *torch.Tensor {
-	b, n, d := x.Size(0), x.Size(1), x.Size(2)
-	qkv := a.QKV.Forward(x).Reshape(b, n, 3, a.NumHeads, d/a.NumHeads).Permute(2, 0, 3, 1, 4) // [3, B, heads, N, D/heads]
+	n, d := x.Size(1), x.Size(2)
+	qkv := a.QKV.Forward(x).Reshape(-1, n, 3, a.NumHeads, d/a.NumHeads).Permute(2, 0, 3, 1, 4) // [3, B, heads, N, D/heads]
 	y := torch.ScaledDotProductAttention(qkv.Select(0, 0), qkv.Select(0, 1), qkv.Select(0, 2), nil, 0, false)
-	return a.Proj.Forward(y.Transpose(1, 2).Reshape(b, n, d))
+	return a.Proj.Forward(y.Transpose(1, 2).Reshape(-1, n, d))
 }
 
 // Tokens are the class token and the patches after the last normalisation, [B, 1 + h·w, D]. The position table is resized where the input has
 // another size.
 func (m *ViT) Tokens(x *torch.Tensor) *torch.Tensor {
 	p := m.Patch.Proj.Forward(x) // [B, D, h, w]
-	b, d, h, w := p.Size(0), p.Size(1), p.Size(2), p.Size(3)
-	t := torch.Cat([]*torch.Tensor{m.ClassToken.Expand(b, 1, d), p.Flatten(2, -1).Transpose(1, 2)}, 1)
+	h, w := p.Size(2), p.Size(3)
+	patches := p.Flatten(2, -1).Transpose(1, 2)
+	t := torch.Cat([]*torch.Tensor{m.ClassToken.ExpandAs(patches.Slice(1, 0, 1, 1)), patches}, 1) // a trace is for any batch: no size of it is read
 	t = t.Add(m.positions(h, w))
 	for _, k := range m.Blocks {
 		t = t.Add(k.Attn.Forward(k.Norm1.Forward(t)))

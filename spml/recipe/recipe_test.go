@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -34,6 +35,63 @@ func TestRecipes(t *testing.T) {
 	}
 	_, err := Get("em-voc")
 	require.ErrorContains(t, err, "em-voc-resnet50")
+}
+
+// TestOptimisationTable resolves the recipe of every row and data set of the table of optimisation recipes (losses.md, section 31) to the run that it starts.
+func TestOptimisationTable(t *testing.T) {
+	type perSet [4]float64 // voc, coco, nus, cub
+	all := func(x float64) perSet { return perSet{x, x, x, x} }
+	for id, row := range map[string]struct {
+		optimizer, schedule        string
+		lr, head, batch, epochs    perSet
+		patience, drop, decay, ema float64
+	}{
+		"cole":        {optimizer: "adam", schedule: "constant", lr: all(1e-5), head: all(1e-5), batch: perSet{8, 16, 16, 8}, epochs: all(10)},
+		"cole-linear": {optimizer: "adam", schedule: "constant", lr: all(1e-3), head: all(1e-3), batch: perSet{16, 16, 16, 8}, epochs: all(25)},
+		"em":          {optimizer: "adam", schedule: "constant", lr: perSet{1e-5, 1e-5, 1e-5, 1e-4}, head: perSet{1e-5, 1e-5, 1e-5, 1e-4}, batch: perSet{8, 16, 16, 8}, epochs: all(10), patience: 1},
+		"ll":          {optimizer: "adam", schedule: "constant", lr: all(1e-5), head: all(1e-4), batch: all(16), epochs: all(10), drop: 3},
+		"gr":          {optimizer: "adam", schedule: "constant", lr: perSet{1e-5, 1e-5, 1e-5, 5e-5}, head: perSet{1e-4, 1e-4, 1e-4, 5e-4}, batch: perSet{8, 16, 16, 8}, epochs: perSet{8, 8, 10, 10}, drop: 2},
+		"vlpl":        {optimizer: "adam", schedule: "constant", lr: all(1e-5), head: all(1e-5), batch: all(8), epochs: all(10)},
+		"aevlp":       {optimizer: "adam", schedule: "constant", lr: all(1e-5), head: all(1e-4), batch: perSet{8, 16, 16, 8}, epochs: perSet{8, 8, 10, 10}, drop: 2, patience: 2},
+		"mime":        {optimizer: "adamax", schedule: "constant", lr: all(1e-4), head: all(1e-3), batch: perSet{32, 32, 16, 16}, epochs: all(10)},
+		"lac":         {optimizer: "adamw", schedule: "onecycle", lr: all(1e-4), head: all(1e-4), batch: all(32), epochs: all(40), patience: 8, decay: 1e-2, ema: 0.9997},
+	} {
+		for i, set := range dataSets {
+			r, err := Get(id + "-" + set + "-resnet50")
+			require.NoError(t, err)
+			s := r.Settings()
+			s["data"], s["weights"] = "photos", "w.safetensors"
+			if id == "vlpl" || id == "aevlp" {
+				s["pseudo_labels"] = "p.npy"
+			}
+			c, err := train.FromSettings(s)
+			require.NoError(t, err)
+			c, err = c.Resolve()
+			require.NoError(t, err, r.Name)
+			require.Equal(t, row.optimizer, c.Optimizer, r.Name)
+			require.Equal(t, row.schedule, c.Schedule, r.Name)
+			require.Equal(t, []float64{row.lr[i], row.head[i], row.batch[i], row.epochs[i]}, []float64{c.LR, c.HeadLR, float64(c.BatchSize), float64(c.Epochs)}, r.Name)
+			require.Equal(t, []float64{row.patience, row.drop, row.decay, row.ema}, []float64{float64(c.Patience), c.MaxDrop, c.WeightDecay, c.EMA}, r.Name)
+			require.Equal(t, 448, c.ImageSize, r.Name)
+			require.Equal(t, id != "cole-linear", *c.Flip, r.Name)
+		}
+	}
+	code, err := Get("vlpl-cub-resnet50-code")
+	require.NoError(t, err)
+	require.EqualValues(t, 1e-4, code.Values["lr"].Value)
+	grid, err := GetSweep("cole-grid")
+	require.NoError(t, err)
+	points, err := grid.Points()
+	require.NoError(t, err)
+	seen := map[[2]string]bool{}
+	for _, p := range points {
+		seen[[2]string{fmt.Sprint(p["lr"]), fmt.Sprint(p["batch_size"])}] = true
+	}
+	for _, lr := range []float64{1e-2, 1e-3, 1e-4, 1e-5} {
+		for _, batch := range []int{8, 16} {
+			require.True(t, seen[[2]string{fmt.Sprint(lr), fmt.Sprint(batch)}], "%v %d in %v", lr, batch, seen)
+		}
+	}
 }
 
 // TestEveryRecipeIsWhole: every value has a source, the settings are a configuration that resolves for every method, and no two

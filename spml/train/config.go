@@ -93,13 +93,16 @@ type Config struct {
 	Optimizer    string  `yaml:"optimizer"` // adam, adamw, adamax, sgd
 	WeightDecay  float64 `yaml:"weight_decay,omitempty"`
 	Momentum     float64 `yaml:"momentum,omitempty"`      // of sgd
-	Schedule     string  `yaml:"schedule"`                // constant, cosine, onecycle: the learning rate over the steps of the run
+	Schedule     string  `yaml:"schedule"`                // constant, cosine, onecycle, linear, polynomial, step, exponential: the learning rate over the run
 	WarmupEpochs float64 `yaml:"warmup_epochs,omitempty"` // the learning rate rises linearly over this many epochs first
 	FreezeEpochs int     `yaml:"freeze_epochs,omitempty"` // first epochs that train the head alone
 	ClipNorm     float64 `yaml:"clip_norm,omitempty"`     // largest norm of the gradient; 0 = any
 	EMA          float64 `yaml:"ema,omitempty"`           // decay of a running average of the weights, which is then scored and saved; 0 = none
 	EMABest      bool    `yaml:"ema_best,omitempty"`      // score the weights beside their average, and keep whichever is better
 	PctStart     float64 `yaml:"pct_start,omitempty"`     // share of the steps in which onecycle rises; 0.3 by default
+	Power        float64 `yaml:"power,omitempty"`         // of polynomial; 2 by default
+	Gamma        float64 `yaml:"gamma,omitempty"`         // factor of exponential, after each epoch (0.9 by default), and of step (0.1)
+	StepEpochs   int     `yaml:"step_epochs,omitempty"`   // epochs between the steps of step; a third of the run by default
 	MicroBatch   int     `yaml:"micro_batch,omitempty"`   // images per forward pass; 0 = the batch. The step stays that of the whole batch
 	Precision    string  `yaml:"precision"`               // fp32, bf16, fp16; by default what the processor is made for (defaultPrecision)
 	Patience     int     `yaml:"patience,omitempty"`      // stop after this many epochs in a row without a better validation mAP; 0 = never

@@ -53,7 +53,11 @@ func newEstimator(ctx context.Context, s *session, e *loss.Entry, v loss.Values,
 	}
 	switch e.Estimator {
 	case "role":
-		t, err := label.RoleFromLogits(roleTable(s, usable))
+		drawn := roleTable(s, usable)
+		t, err := linearInit(s, usable, drawn)
+		if t == nil && err == nil {
+			t, err = label.RoleFromLogits(drawn)
+		}
 		return &role{role: t, lr: s.c.HeadLR}, err
 	case "apl":
 		t, err := label.NewAPL(observed, torch.Float32, label.APLConfig{Theta: v["theta"], Epochs: s.c.Epochs, Warmup: int(v["warmup"])})
@@ -113,6 +117,7 @@ func (r *role) fill(b *loss.Batch, _ *view, at *torch.Tensor) error {
 func (r *role) groups() []group {
 	return []group{{[]*torch.Tensor{r.role.U}, label.RoleLRFactor * r.lr}}
 }
+func (r *role) estimates() *torch.Tensor      { return r.role.Estimates() }
 func (r *role) State() label.State            { return r.role.State() }
 func (r *role) LoadState(s label.State) error { return r.role.LoadState(s) }
 

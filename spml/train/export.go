@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/backbone"
@@ -20,19 +22,22 @@ import (
 const (
 	ExportTimm        = "timm"        // a folder that timm.create_model("local-dir:FOLDER", pretrained=True) reads, and Load
 	ExportSafetensors = "safetensors" // one file: the weights under the model's keys, config.json as metadata "config"
+	// ExportTorchScript is one file for torch.jit.load and C++'s torch::jit::load, which takes normalised images [B, 3, H, W] and gives logits [B, C]; config.json
+	// is an extra file in it.
+	ExportTorchScript = "torchscript"
 )
 
 // ExportOptions are the choices of Export.
 type ExportOptions struct {
-	Form string // ExportTimm or ExportSafetensors
+	Form string // ExportTimm, ExportSafetensors or ExportTorchScript
 	// Thresholds of each class, those of Calibrate for instance, are written beside the model; nil: the model's one threshold.
 	Thresholds []float64
 }
 
 // Export writes the saved model of a run directory (or of a model folder) to a path that must not exist.
 func Export(dir, to string, o ExportOptions) error {
-	if o.Form != ExportTimm && o.Form != ExportSafetensors {
-		return &ConfigError{fmt.Sprintf("no form is called %q; there are %s, %s", o.Form, ExportTimm, ExportSafetensors)}
+	if all := []string{ExportTimm, ExportSafetensors, ExportTorchScript}; !slices.Contains(all, o.Form) {
+		return &ConfigError{fmt.Sprintf("no form is called %q; there are %s", o.Form, strings.Join(all, ", "))}
 	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
@@ -53,6 +58,9 @@ func Export(dir, to string, o ExportOptions) error {
 			return fmt.Errorf("%w: %d thresholds for the %d classes of %s", ErrData, len(o.Thresholds), mc.NumClasses, from)
 		}
 		mc.Thresholds = o.Thresholds
+	}
+	if o.Form == ExportTorchScript {
+		return exportTorchScript(from, to, mc)
 	}
 	sd, _, err := nn.LoadSafetensors(filepath.Join(from, modelWeights))
 	if err != nil {

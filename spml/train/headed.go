@@ -224,6 +224,9 @@ func startFrom(m backbone.Model, dir string) (string, error) {
 		return "", err
 	}
 	defer sd.Free()
+	if w := sd["weight"]; w != nil && m.HeadKey() != "" { // a head on features
+		sd = nn.StateDict{m.HeadKey() + ".weight": w, m.HeadKey() + ".bias": sd["bias"]}
+	}
 	var fresh, unused []string
 	own := nn.StateDictOf(m)
 	err = torch.Try(func() {

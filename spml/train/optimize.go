@@ -50,7 +50,7 @@ func (t *trainer) setRates() {
 		return
 	}
 	warm := int(t.c.WarmupEpochs * float64(t.total) / float64(t.c.Epochs))
-	f, beta := rate(t.c.Schedule, t.p.Step, t.total, warm, t.c.PctStart)
+	f, beta := t.c.rate(t.p.Step, t.total, warm)
 	for i, g := range t.opt.Groups() {
 		g.LR = t.rates[i] * f
 		if beta > 0 && t.c.Optimizer != "sgd" {
@@ -61,13 +61,15 @@ func (t *trainer) setRates() {
 
 // rate is the factor of the learning rate at a step counted from 0, and Adam's first beta, 0 where it stays as it is.
 //
-// cosine: ½(1 + cos(π·s/S)) after the warm-up. onecycle is torch's OneCycleLR (Smith and Topin 2018): from 1/25 up to 1 in the share
+// cosine: ½(1 + cos(π·s/S)) after the warm-up; linear and polynomial: (1 - s/S)^p; step and exponential: γ to the number of falls, which are at the ends of
+// epochs, as torch's schedules of these names. onecycle is torch's OneCycleLR (Smith and Topin 2018): from 1/25 up to 1 in the share
 // pct of the steps by a cosine, down to 1/250,000 in the rest, beta from 0.95 to 0.85 and back.
-func rate(schedule string, step, total, warm int, pct float64) (factor, beta float64) {
+func (c *Config) rate(step, total, warm int) (factor, beta float64) {
 	anneal := func(from, to, share float64) float64 { return to + (from-to)/2*(1+math.Cos(math.Pi*share)) }
+	share, epoch := float64(step-warm)/float64(max(total-warm, 1)), step*c.Epochs/max(total, 1)
 	switch {
-	case schedule == "onecycle":
-		up := pct*float64(total) - 1
+	case c.Schedule == "onecycle":
+		up := c.PctStart*float64(total) - 1
 		down := float64(total-1) - up
 		if s := float64(step); up > 0 && s <= up {
 			return anneal(1.0/25, 1, s/up), anneal(0.95, 0.85, s/up)
@@ -77,8 +79,16 @@ func rate(schedule string, step, total, warm int, pct float64) (factor, beta flo
 		}
 	case step < warm:
 		return float64(step+1) / float64(warm), 0
-	case schedule == "cosine":
-		return anneal(1, 0, float64(step-warm)/float64(max(total-warm, 1))), 0
+	case c.Schedule == "cosine":
+		return anneal(1, 0, share), 0
+	case c.Schedule == "linear":
+		return 1 - share, 0
+	case c.Schedule == "polynomial":
+		return math.Pow(1-share, c.Power), 0
+	case c.Schedule == "step":
+		return math.Pow(c.Gamma, float64(epoch/c.StepEpochs)), 0
+	case c.Schedule == "exponential":
+		return math.Pow(c.Gamma, float64(epoch)), 0
 	}
 	return 1, 0
 }

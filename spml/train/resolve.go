@@ -14,7 +14,7 @@ import (
 var (
 	optimizers = []string{"adam", "adamw", "adamax", "sgd"}
 	forms      = []string{"", "paper", "code"}
-	schedules  = []string{"constant", "cosine", "onecycle"}
+	schedules  = []string{"constant", "cosine", "onecycle", "linear", "polynomial", "step", "exponential"}
 	precisions = []string{FP32, BF16, FP16}
 	valLabels  = []string{"full", "single"}
 )
@@ -29,6 +29,15 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 	def(&c.KeepLast, 2)
 	if c.Schedule == "onecycle" {
 		def(&c.PctStart, 0.3)
+	}
+	switch c.Schedule {
+	case "polynomial":
+		def(&c.Power, 2)
+	case "step":
+		def(&c.Gamma, 0.1)
+		def(&c.StepEpochs, max(c.Epochs/3, 1))
+	case "exponential":
+		def(&c.Gamma, 0.9)
 	}
 	if latent(e) {
 		def(&c.LatentDim, 256)
@@ -52,11 +61,19 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 		v, max float64
 	}{
 		{"weight_decay", c.WeightDecay, 0}, {"momentum", c.Momentum, 1}, {"warmup_epochs", c.WarmupEpochs, float64(c.Epochs)}, {"freeze_epochs", float64(c.FreezeEpochs), float64(c.Epochs - 1)},
-		{"clip_norm", c.ClipNorm, 0}, {"ema", c.EMA, 0.9999999}, {"pct_start", c.PctStart, 1}, {"micro_batch", float64(c.MicroBatch), 0}, {"patience", float64(c.Patience), 0}, {"max_drop", c.MaxDrop, 0},
+		{"clip_norm", c.ClipNorm, 0}, {"ema", c.EMA, 0.9999999}, {"pct_start", c.PctStart, 1}, {"power", c.Power, 100}, {"gamma", c.Gamma, 1}, {"step_epochs", float64(c.StepEpochs), 0}, {"micro_batch", float64(c.MicroBatch), 0}, {"patience", float64(c.Patience), 0}, {"max_drop", c.MaxDrop, 0},
 		{"keep_last", float64(c.KeepLast), 0}, {"keep_best", float64(c.KeepBest), 0}, {"max_steps", float64(c.MaxSteps), 0}, {"latent_dim", float64(c.LatentDim), 4096},
 	} {
 		if !(x.v >= 0) || x.max > 0 && x.v > x.max {
 			return fail("%s is %v, want 0 or more%s", x.name, x.v, upTo(x.max))
+		}
+	}
+	for _, x := range []struct {
+		name, of string
+		set      bool
+	}{{"pct_start", "onecycle", c.PctStart != 0}, {"power", "polynomial", c.Power != 0}, {"gamma", "step, exponential", c.Gamma != 0}, {"step_epochs", "step", c.StepEpochs != 0}} {
+		if x.set && !slices.Contains(strings.Split(x.of, ", "), c.Schedule) {
+			return fail("%s is of --schedule %s, not of %s", x.name, x.of, c.Schedule)
 		}
 	}
 	if c.FreezeEpochs > 0 && c.Mode == Frozen {

@@ -53,12 +53,14 @@ func TestSettingsRoundTrip(t *testing.T) {
 func TestRates(t *testing.T) {
 	const total = 37
 	run := func(schedule string, make func(o optim.Optimizer) optim.Scheduler) {
+		c, err := Config{Data: "x", Method: "an", Schedule: schedule, Epochs: total}.Resolve()
+		require.NoError(t, err)
 		p := torch.Zeros(torch.S(1), torch.Float32).SetRequiresGrad(true)
 		o := optim.NewAdam([]*torch.Tensor{p}, optim.LR(2))
 		s := make(o)
 		for step := range total {
 			g := o.Groups()[0]
-			f, beta := rate(schedule, step, total, 0, 0.3)
+			f, beta := c.rate(step, total, 0)
 			require.InDelta(t, g.LR, 2*f, 1e-12, "%s step %d", schedule, step)
 			if beta > 0 {
 				require.InDelta(t, g.Betas[0], beta, 1e-12, "%s step %d", schedule, step)
@@ -73,8 +75,24 @@ func TestRates(t *testing.T) {
 		return optim.NewOneCycleLR(o, optim.OneCycle{TotalSteps: total, MaxLR: []float64{2}})
 	})
 	run("cosine", func(o optim.Optimizer) optim.Scheduler { return optim.NewCosineAnnealingLR(o, total, 0) })
-	f, _ := rate("cosine", 0, 100, 10, 0.3)
+	run("constant", func(o optim.Optimizer) optim.Scheduler { return optim.NewConstantLR(o, 1, 1) })
+	run("linear", func(o optim.Optimizer) optim.Scheduler { return optim.NewPolynomialLR(o, total, 1) })
+	run("polynomial", func(o optim.Optimizer) optim.Scheduler { return optim.NewPolynomialLR(o, total, 2) })
+	run("step", func(o optim.Optimizer) optim.Scheduler { return optim.NewStepLR(o, total/3, 0.1) })
+	run("exponential", func(o optim.Optimizer) optim.Scheduler { return optim.NewExponentialLR(o, 0.9) })
+	for _, schedule := range schedules { // none rises above 1 or falls below 0, with a warm-up too, and epochs of several steps
+		c, err := Config{Data: "x", Method: "an", Schedule: schedule, Epochs: 7, WarmupEpochs: 1}.Resolve()
+		require.NoError(t, err)
+		for step := range 70 {
+			f, _ := c.rate(step, 70, 10)
+			require.True(t, f >= 0 && f <= 1, "%s step %d: %v", schedule, step, f)
+		}
+	}
+	_, err := Config{Data: "x", Method: "an", Gamma: 0.5}.Resolve()
+	require.ErrorContains(t, err, "gamma is of --schedule step, exponential")
+	c := Config{Schedule: "cosine", Epochs: 10}
+	f, _ := c.rate(0, 100, 10)
 	require.Equal(t, 0.1, f)
-	f, _ = rate("cosine", 55, 100, 10, 0.3)
+	f, _ = c.rate(55, 100, 10)
 	require.InDelta(t, 0.5*(1+math.Cos(math.Pi/2)), f, 1e-12)
 }

@@ -509,7 +509,7 @@ func (t *trainer) keepBest(rec EpochRecord, test *Scores) error {
 		t.ema.swap()
 		defer t.ema.swap()
 	}
-	if err := t.l.save(filepath.Join(t.dir.path, "model")); err != nil {
+	if err := errors.Join(t.l.save(filepath.Join(t.dir.path, "model")), t.keepEstimates()); err != nil {
 		return err
 	}
 	if test == nil {

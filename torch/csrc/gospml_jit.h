@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define GOSPML_JIT_ABI 1
+#define GOSPML_JIT_ABI 2
 
 typedef struct {
   uint32_t abi;
@@ -24,6 +24,11 @@ typedef struct {
   gs_result (*state)(uint64_t module);             /* GS_TENSORS, block with a name a line; p before a parameter's, b before a buffer's */
   gs_result (*train)(uint64_t module, int on);
   gs_result (*to)(uint64_t module, int device, int dtype); /* device -1, dtype -1: as it is */
+  /* Tracing: what the thread calls between trace_begin and trace_end on one input becomes the method forward of a module that holds tensors. names
+   * has a line for each: p or b (parameter, buffer) and the dotted name. The w of trace_begin is for trace_end, which frees it; output 0 gives up. */
+  gs_result (*trace_begin)(const char *names, size_t n, const uint64_t *tensors, size_t ntensors, uint64_t input); /* w: trace */
+  gs_result (*trace_end)(uint64_t trace, uint64_t output); /* w: module, 0 after giving up */
+  gs_result (*save)(uint64_t module, const char *files, size_t n); /* files: { s s … }, names and contents; GS_TENSORS with the archive's bytes */
 } gs_jit;
 
 #if defined(__GNUC__)

@@ -1,8 +1,14 @@
 // TorchScript modules: load, run, look inside.
+#include <ATen/ops/from_blob.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
+#include <torch/csrc/jit/passes/normalize_ops.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <cstdio>
+#include <map>
 #include <sstream>
 
 #include "gospml_jit.h"
@@ -216,11 +222,109 @@ gs_result to(uint64_t h, int device, int dtype) {
   });
 }
 
+// A trace in work: libtorch's tracer notes what the thread calls.
+struct Trace {
+  Module module;
+  std::shared_ptr<torch::jit::tracer::TracingState> state;
+};
+
+// child is the submodule of that name, made where it is not there.
+Module child(Module& m, const std::string& name) {
+  if (m.hasattr(name)) return m.attr(name).toModule();
+  Module c(c10::QualifiedName("__torch__.gospml.Layer"), m._ivalue()->compilation_unit(), true);
+  c.register_attribute("training", c10::BoolType::get(), false);
+  m.register_module(name, c);
+  return c;
+}
+
+gs_result trace_begin(const char* names, size_t n, const uint64_t* tensors, size_t ntensors, uint64_t input) {
+  return guarded([&](gs_result& r) {
+    namespace tracer = torch::jit::tracer;
+    if (tracer::isTracing()) throw CallError("this thread is tracing already");
+    auto t = std::make_unique<Trace>(Trace{Module(c10::QualifiedName("__torch__.gospml.Model")), std::make_shared<tracer::TracingState>()});
+    t->module.register_attribute("training", c10::BoolType::get(), false);
+    std::vector<std::pair<std::vector<std::string>, at::Tensor>> held;
+    std::istringstream lines(std::string(names, n));
+    std::string line;
+    for (size_t i = 0; std::getline(lines, line); i++) {
+      if (i >= ntensors) throw CallError("more names than tensors");
+      std::vector<std::string> path;
+      std::istringstream parts(line.substr(1));
+      for (std::string p; std::getline(parts, p, '.');) path.push_back(p);
+      Module at = t->module;
+      for (size_t k = 0; k + 1 < path.size(); k++) at = child(at, path[k]);
+      const auto x = tensor_of(tensors[i]);
+      if (line[0] == 'p') at.register_parameter(path.back(), x, false);
+      else at.register_buffer(path.back(), x);
+      held.emplace_back(std::move(path), x);
+    }
+    auto& g = *t->state->graph;
+    auto* self = g.addInput("self");
+    self->setType(t->module._ivalue()->type());
+    t->state->setValue(t->module._ivalue(), self);
+    std::map<std::string, torch::jit::Value*> at{{"", self}};
+    for (const auto& [path, x] : held) {
+      std::string key;
+      auto* v = self;
+      for (const auto& p : path) {
+        key += "." + p;
+        auto& known = at[key];
+        if (!known) known = g.insertGetAttr(v, p);
+        v = known;
+      }
+      t->state->setValue(x, v);
+    }
+    const auto x = tensor_of(input);
+    auto* v = g.addInput("x");
+    v->setType(c10::TensorType::get());
+    t->state->setValue(x, v);
+    tracer::setTracingState(t->state);
+    put(r, GS_INT, reinterpret_cast<uint64_t>(t.release()));
+  });
+}
+
+gs_result trace_end(uint64_t h, uint64_t output) {
+  return guarded([&](gs_result& r) {
+    std::unique_ptr<Trace> t(reinterpret_cast<Trace*>(h));
+    struct Stop {
+      ~Stop() { torch::jit::tracer::setTracingState(nullptr); }
+    };
+    auto graph = t->state->graph;
+    {
+      Stop stop; // after the output is looked up, which asks for the thread's state
+      if (!output) {
+        put(r, GS_INT, 0);
+        return;
+      }
+      graph->registerOutput(t->state->getOutput(tensor_of(output), 0));
+    }
+    torch::jit::NormalizeOps(graph);
+    torch::jit::EliminateDeadCode(graph);
+    for (auto* v : graph->outputs()) v->setType(c10::TensorType::get());
+    const auto cu = t->module._ivalue()->compilation_unit();
+    auto* f = cu->create_function(c10::QualifiedName(*t->module.type()->name(), "forward"), graph);
+    t->module.type()->addMethod(f);
+    put(r, GS_INT, reinterpret_cast<uint64_t>(new Module(t->module)));
+  });
+}
+
+gs_result save(uint64_t h, const char* files, size_t n) {
+  return guarded([&](gs_result& r) {
+    Reader in{files, files + n, nullptr, 0};
+    torch::jit::ExtraFilesMap extra;
+    for (const auto& x : in.value(nullptr, 0).toGenericDict()) extra[x.key().toStringRef()] = x.value().toStringRef();
+    std::ostringstream out;
+    module_of(h).save(out, extra);
+    auto* s = new std::string(std::move(out).str());
+    put_tensors(r, {at::from_blob(s->data(), {static_cast<int64_t>(s->size())}, [s](void*) { delete s; }, at::kByte)});
+  });
+}
+
 } // namespace
 } // namespace gs
 
 extern "C" const gs_jit* gospml_jit_api(uint32_t abi) {
   if (abi != GOSPML_JIT_ABI) return nullptr;
-  static const gs_jit api = {GOSPML_JIT_ABI, sizeof(gs_jit), gs::load, gs::free_module, gs::methods, gs::run, gs::state, gs::train, gs::to};
+  static const gs_jit api = {GOSPML_JIT_ABI, sizeof(gs_jit), gs::load, gs::free_module, gs::methods, gs::run, gs::state, gs::train, gs::to, gs::trace_begin, gs::trace_end, gs::save};
   return &api;
 }

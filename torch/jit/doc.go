@@ -4,6 +4,8 @@
 // A TorchScript archive is a program. Load and Call run it inside libtorch's interpreter, which knows no Python but can compute without end and
 // take all memory: load only files that you would run. For the weights alone, without running anything, nn.LoadPTH reads such archives too.
 //
+// Trace makes a module of layers written in Go, Save writes it for Python and C++.
+//
 // Values: a tensor is a *torch.Tensor; int, float, bool and str are int64, float64, bool and string (Go's int and float32 are taken as arguments
 // too); None is nil; a tuple is a Tuple, a list a []any, a dict a Dict. Lists of one Go type ([]int64, []float64, []bool, []string,
 // []*torch.Tensor) are taken as arguments.

@@ -13,13 +13,14 @@ func newExport() *cobra.Command {
 	var tune bool
 	var progress string
 	cmd := &cobra.Command{
-		Use:   "export RUN OUT --to timm|safetensors",
+		Use:   "export RUN OUT --to timm|safetensors|torchscript",
 		Short: "Write a run's model for other programs",
 		Long: `Writes the saved model of a run directory to a path that must not exist.
 
   spml export runs/em em-timm --to timm                  a folder: timm.create_model("local-dir:em-timm", pretrained=True), or spml predict em-timm photo.jpg
   spml export runs/em em-timm --to timm --calibrate      with a threshold for each class: the best F1 on the run's validation part
-  spml export runs/em em.safetensors --to safetensors    one file; the metadata "config" holds classes, thresholds and preprocessing`,
+  spml export runs/em em.safetensors --to safetensors    one file; the metadata "config" holds classes, thresholds and preprocessing
+  spml export runs/em em.pt --to torchscript             one file for torch.jit.load and C++: normalised images in, logits out; config.json is an extra file`,
 		Args: exactly(2, "a run directory and a path to write"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if tune {
@@ -36,7 +37,7 @@ func newExport() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Form, "to", train.ExportTimm, "timm (a folder) or safetensors (a file)")
+	f.StringVar(&o.Form, "to", train.ExportTimm, "timm (a folder), safetensors or torchscript (a file)")
 	f.BoolVar(&tune, "calibrate", false, "choose a threshold for each class on the run's validation part")
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
 	return cmd

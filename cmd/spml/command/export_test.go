@@ -71,5 +71,5 @@ func TestExport(t *testing.T) {
 	require.Contains(t, stderr, "remove it, or name another")
 	code, _, stderr = spml(t, nil, "export", run, out+"2", "--to", "onnx")
 	require.Equal(t, exitUsage, code)
-	require.Contains(t, stderr, "timm, safetensors")
+	require.Contains(t, stderr, "timm, safetensors, torchscript")
 }

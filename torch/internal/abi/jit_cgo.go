@@ -28,6 +28,9 @@ static gs_result gs_jit_run(uint64_t m, const char *name, const void *args, size
 static gs_result gs_jit_state(uint64_t m) { return jit->state(m); }
 static gs_result gs_jit_train(uint64_t m, int on) { return jit->train(m, on); }
 static gs_result gs_jit_to(uint64_t m, int device, int dtype) { return jit->to(m, device, dtype); }
+static gs_result gs_jit_trace_begin(const void *names, size_t n, const uint64_t *t, size_t nt, uint64_t x) { return jit->trace_begin((const char *)names, n, t, nt, x); }
+static gs_result gs_jit_trace_end(uint64_t trace, uint64_t y) { return jit->trace_end(trace, y); }
+static gs_result gs_jit_save(uint64_t m, const void *files, size_t n) { return jit->save(m, (const char *)files, n); }
 */
 import "C"
 
@@ -78,6 +81,21 @@ func JitState(module uint64) Result { return result(C.gs_jit_state(C.uint64_t(mo
 // JitTrain chooses training or evaluation mode.
 func JitTrain(module uint64, on bool) Result {
 	return result(C.gs_jit_train(C.uint64_t(module), flag(on)))
+}
+
+// JitTraceBegin starts a trace on the calling thread, which must be locked until JitTraceEnd; W[0] is the trace.
+func JitTraceBegin(names []byte, tensors []uint64, input uint64) Result {
+	return result(C.gs_jit_trace_begin(unsafe.Pointer(unsafe.SliceData(names)), C.size_t(len(names)), words(tensors), C.size_t(len(tensors)), C.uint64_t(input)))
+}
+
+// JitTraceEnd makes a module of a trace, W[0]; output 0 gives up.
+func JitTraceEnd(trace, output uint64) Result {
+	return result(C.gs_jit_trace_end(C.uint64_t(trace), C.uint64_t(output)))
+}
+
+// JitSave gives the bytes of an archive as a tensor in W[0].
+func JitSave(module uint64, files []byte) Result {
+	return result(C.gs_jit_save(C.uint64_t(module), unsafe.Pointer(unsafe.SliceData(files)), C.size_t(len(files))))
 }
 
 // JitTo moves a module to a device and a type; -1 leaves either as it is.

@@ -1,0 +1,123 @@
+package train
+
+import (
+	"context"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+)
+
+// TestLinearInit trains ROLE's two stages: the second begins with the head and the estimates of the first one's best epoch, clipped and made logits again, and
+// with a fresh optimiser.
+func TestLinearInit(t *testing.T) {
+	dir := folder(t, 40)
+	c := small(dir, "an")
+	c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "weights")
+	_, err := Run(context.Background(), c, Events{})
+	require.NoError(t, err)
+	weights := filepath.Join(c.Run, "model", modelWeights)
+
+	stage := small(dir, "role")
+	stage.Mode, stage.Weights, stage.Epochs, stage.KeepBest, stage.SaveEvery = Frozen, weights, 12, 1, "epoch"
+	stage.LR, stage.HeadLR = 0.5, 0.5 // some estimates leave the clip's range, and the best epoch is not the last
+	stage.Run = filepath.Join(t.TempDir(), "linear")
+	res, err := Run(context.Background(), stage, Events{})
+	require.NoError(t, err)
+	require.Less(t, res.Best.Epoch, 12)
+
+	best := savedTable(t, stage.Run, res.Best.Epoch)
+	head, _, err := nn.LoadSafetensors(filepath.Join(stage.Run, "model", modelWeights))
+	require.NoError(t, err)
+
+	next := small(dir, "role")
+	next.Weights, next.Init, next.MaxSteps = weights, stage.Run, 1
+	resolved, err := next.prepare()
+	require.NoError(t, err)
+	var notes []string
+	seen := 0
+	_, err = run(context.Background(), resolved, Events{Note: func(s string) { notes = append(notes, s) }}, false, func(tr *trainer) {
+		if seen++; seen > 1 {
+			return
+		}
+		u := first(tr.est.(*role).role.U.Detach())
+		require.Len(t, u, len(best))
+		clipped := 0
+		for i, x := range best {
+			p := 1 / (1 + math.Exp(-x))
+			q := math.Min(math.Max(p, 1e-5), 1-1e-5)
+			if q != p {
+				clipped++
+			}
+			require.InDelta(t, math.Log(q/(1-q)), u[i], 2e-2*math.Max(1, math.Abs(x)/8), "entry %d, probability %v", i, p)
+			require.LessOrEqual(t, math.Abs(u[i]), 11.53)
+		}
+		require.Positive(t, clipped)
+		own := nn.StateDictOf(tr.l.(*fineTune).model)
+		for k, x := range head {
+			require.True(t, own[k].Detach().Equal(x), k)
+		}
+		require.Empty(t, tr.opt.StateDict().Tensors, "a fresh optimiser")
+	})
+	var stopped *StoppedError
+	require.ErrorAs(t, err, &stopped)
+	require.Contains(t, strings.Join(notes, "\n"), "label estimates of 24 of 24 rows taken")
+
+	other := uint32(99)
+	next.DataSeed = &other
+	_, err = Run(context.Background(), next, Events{})
+	require.ErrorIs(t, err, ErrData)
+	require.ErrorContains(t, err, "other observed labels")
+	next.DataSeed = nil
+	require.NoError(t, os.WriteFile(filepath.Join(stage.Run, estimatesFile), []byte("cut"), 0o644))
+	_, err = Run(context.Background(), next, Events{})
+	require.Error(t, err)
+}
+
+// savedTable is ROLE's table in the checkpoint at the end of an epoch.
+func savedTable(t *testing.T, run string, epoch int) []float64 {
+	names, err := list(filepath.Join(run, checkpoints))
+	require.NoError(t, err)
+	for _, n := range names {
+		m, sd, err := load(filepath.Join(run, checkpoints, n))
+		require.NoError(t, err)
+		if m.Position.Epoch == epoch+1 {
+			return first(sd["estimator.u"])
+		}
+		sd.Free()
+	}
+	t.Fatalf("no checkpoint after epoch %d in %v", epoch, names)
+	return nil
+}
+
+// TestInitTakesAHeadOnFeatures: a run on stored features has no backbone; its head starts a network's.
+func TestInitTakesAHeadOnFeatures(t *testing.T) {
+	m := nn.NewLinear(6, 4)
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "model"), 0o755))
+	require.NoError(t, nn.SaveSafetensors(filepath.Join(dir, "model", modelWeights), nn.StateDict{"weight": m.Weight, "bias": m.Bias}, nil))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "model", modelConfig), []byte("{}"), 0o644))
+	net := &linearModel{Classifier: nn.NewLinear(6, 4)}
+	said, err := startFrom(net, dir)
+	require.NoError(t, err)
+	require.Contains(t, said, "2 tensors taken, 0 fresh")
+	require.True(t, net.Classifier.Weight.Equal(m.Weight))
+	require.True(t, net.Classifier.Bias.Equal(m.Bias))
+}
+
+// linearModel is a network that is its head.
+type linearModel struct{ Classifier *nn.Linear }
+
+func (m *linearModel) Forward(x *torch.Tensor) *torch.Tensor    { return m.Classifier.Forward(x) }
+func (m *linearModel) FeatureMap(x *torch.Tensor) *torch.Tensor { return x }
+func (m *linearModel) Features(x *torch.Tensor) *torch.Tensor   { return x }
+func (m *linearModel) FeatureDim() int                          { return 6 }
+func (m *linearModel) Head() *nn.Linear                         { return m.Classifier }
+func (m *linearModel) HeadKey() string                          { return "classifier" }
+func (m *linearModel) SetHead(l *nn.Linear)                     { m.Classifier = l }
