@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/cmd/golden/internal/golden"
+	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -26,7 +27,7 @@ func main() {
 var errFailed = errors.New("not everything passed")
 
 func newRoot(out, errs io.Writer) *cobra.Command {
-	var dtype, impl string
+	var dtype, impl, device string
 	options := func() (o golden.Options, err error) {
 		switch dtype {
 		case "float64":
@@ -48,11 +49,22 @@ func newRoot(out, errs io.Writer) *cobra.Command {
 		if err := torch.Available(); err != nil {
 			return o, err
 		}
+		switch device {
+		case "cpu":
+		case "cuda":
+			if err := cuda.Available(); err != nil {
+				return o, err
+			}
+			o.Device = torch.CUDA(0)
+		default:
+			return o, fmt.Errorf("--device %q is none of cpu, cuda", device)
+		}
 		return o, torch.SetNumThreads(1) // the tensors are small: threads that wait for each other take up to 60 times as long in float64 depth-wise convolutions
 	}
 	flags := func(c *cobra.Command) *cobra.Command {
 		c.Flags().StringVar(&dtype, "dtype", "float64", "number type of logits: float64, float32, bfloat16")
 		c.Flags().StringVar(&impl, "impl", "composed", "form of the losses: composed, or fused where there is one")
+		c.Flags().StringVar(&device, "device", "cpu", "where losses are computed: cpu, cuda")
 		return c
 	}
 	root := &cobra.Command{
@@ -84,7 +96,7 @@ func newRoot(out, errs io.Writer) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				f, err := golden.Open(args[0])
+				f, err := open(args[0], o)
 				if err != nil {
 					return err
 				}
@@ -104,7 +116,7 @@ func newRoot(out, errs io.Writer) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				f, err := golden.Open(args[0])
+				f, err := open(args[0], o)
 				if err != nil {
 					return err
 				}
@@ -119,10 +131,19 @@ func newRoot(out, errs io.Writer) *cobra.Command {
 	return root
 }
 
+// open refuses kinds of files that know the CPU only, where another device is asked for.
+func open(path string, o golden.Options) (*golden.File, error) {
+	f, err := golden.Open(path)
+	if err == nil && o.Device.Type != torch.DeviceCPU && f.Kind.Name() != "losses" {
+		return nil, fmt.Errorf("%s: a file of %s is computed on the CPU only; leave --device out", path, f.Kind.Name())
+	}
+	return f, err
+}
+
 func check(out io.Writer, paths []string, o golden.Options) error {
 	ok := true
 	for _, p := range paths {
-		f, err := golden.Open(p)
+		f, err := open(p, o)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/internal/testroot"
 )
 
@@ -39,8 +40,28 @@ func TestCheck(t *testing.T) {
 	require.ErrorContains(t, err, "none of float64, float32, bfloat16")
 	_, err = run("check", "--impl", "fast", losses)
 	require.ErrorContains(t, err, "none of composed, fused")
+	_, err = run("check", "--device", "tpu", losses)
+	require.ErrorContains(t, err, "none of cpu, cuda")
 	_, err = run("check", filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// TestGPUGolden runs every case of a loss on the card, in both forms; without one that is an error and not the CPU.
+func TestGPUGolden(t *testing.T) {
+	losses, trajectory := testroot.Testdata("loss", "golden_losses.json"), testroot.Testdata("loss", "trajectories", "GPR.json")
+	if cuda.Available() != nil {
+		_, err := run("check", "--device", "cuda", losses)
+		require.ErrorIs(t, err, cuda.ErrNoDevice)
+		return
+	}
+	for _, impl := range []string{"composed", "fused"} {
+		for _, dtype := range []string{"float64", "float32"} {
+			out, err := run("check", "--device", "cuda", "--impl", impl, "--dtype", dtype, losses)
+			require.NoError(t, err, out)
+		}
+	}
+	_, err := run("check", "--device", "cuda", trajectory)
+	require.ErrorContains(t, err, "on the CPU only")
 }
 
 func TestEvalAndTrace(t *testing.T) {

@@ -53,7 +53,7 @@ struct EprKept : Epr<V> {
   using Epr<V>::Epr;
   GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
     // Few entries have a label that counts; NaN goes on through the regulariser and the kept value.
-    if (any(either(in[1] == V(1), in[1] == V(-1)))) {
+    if (some(either(in[1] == V(1), in[1] == V(-1)))) {
       this->terms(this->ce(in[0], out[0]), in[1], out, sum);
     } else {
       sum[0] = sum[0] + out[0] * V(0);

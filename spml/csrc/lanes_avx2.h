@@ -27,7 +27,7 @@ FN Mask either(Mask a, Mask b) { return {_mm256_or_ps(a.v, b.v)}; }
 FN Mask differ(Mask a, Mask b) { return {_mm256_xor_ps(a.v, b.v)}; }
 // Bits of the lanes in which key is not below least, NaN included.
 FN unsigned reach(Lanes key, Lanes least) { return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(key.v, least.v, _CMP_NLT_UQ))); }
-FN bool any(Mask m) { return _mm256_movemask_ps(m.v) != 0; }
+FN bool some(Mask m) { return _mm256_movemask_ps(m.v) != 0; }
 
 FN void load(const float* p, Lanes& x) { x.v = _mm256_loadu_ps(p); }
 FN void load(const int8_t* p, Lanes& x) { x.v = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); }

@@ -25,7 +25,7 @@ FN __mmask16 either(__mmask16 a, __mmask16 b) { return _kor_mask16(a, b); }
 FN __mmask16 differ(__mmask16 a, __mmask16 b) { return _kxor_mask16(a, b); }
 // Bits of the lanes in which key is not below least, NaN included.
 FN unsigned reach(Lanes key, Lanes least) { return _mm512_cmp_ps_mask(key.v, least.v, _CMP_NLT_UQ); }
-FN bool any(__mmask16 m) { return m != 0; }
+FN bool some(__mmask16 m) { return m != 0; }
 
 FN void load(const float* p, Lanes& x) { x.v = _mm512_loadu_ps(p); }
 FN void load(const int8_t* p, Lanes& x) { x.v = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }

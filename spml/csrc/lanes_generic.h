@@ -34,7 +34,7 @@ FN unsigned reach(Lanes key, Lanes least) {
   for (int k = 0; k < 4; k++) bits |= static_cast<unsigned>(!(key.v[k] < least.v[k])) << k;
   return bits;
 }
-FN bool any(Mask m) { return (m.v[0] | m.v[1] | m.v[2] | m.v[3]) != 0; }
+FN bool some(Mask m) { return (m.v[0] | m.v[1] | m.v[2] | m.v[3]) != 0; }
 
 FN void load(const float* p, Lanes& x) { __builtin_memcpy(&x.v, p, sizeof x.v); }
 FN void load(const int8_t* p, Lanes& x) { x.v = Floats{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]), static_cast<float>(p[3])}; }

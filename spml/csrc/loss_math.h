@@ -7,7 +7,7 @@
 //   exp_neg(x)  e^-x for x >= 0      exp_any(x)           log_pos(x)  for x > 0      log1p_unit(x)  for 0 <= x <= 1
 //   expm1_neg(x)  for x <= 0, gives e^x - 1 and e^x
 //
-// and + - * and comparisons, whose result is a mask (combined by both, either, differ, asked by any). NaN in gives NaN out everywhere: multiply by 0 or 1, or select
+// and + - * and comparisons, whose result is a mask (combined by both, either, differ, asked by some). NaN in gives NaN out everywhere: multiply by 0 or 1, or select
 // between terms that are both NaN. Conditions on parameters are plain `if`s: they are the same for all elements.
 //
 // Largest relative errors of the lanes' versions over every float of the range (TestLanesAccuracy): exp_neg and exp_any 9e-8 (2.2e-7 with
@@ -47,7 +47,7 @@
 GOSPML_FN bool both(bool a, bool b) { return a && b; }
 GOSPML_FN bool either(bool a, bool b) { return a || b; }
 GOSPML_FN bool differ(bool a, bool b) { return a != b; }
-GOSPML_FN bool any(bool m) { return m; }
+GOSPML_FN bool some(bool m) { return m; }
 #if defined(__CUDACC__)
 GOSPML_SCALAR(float, expf, expm1f, logf, log1pf)
 GOSPML_SCALAR(double, exp, expm1, log, log1p)

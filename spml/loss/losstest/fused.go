@@ -33,7 +33,7 @@ func Fused(t *testing.T, name string, more ...Setting) {
 			t.Run("Equal", func(t *testing.T) { equal(t, e, composed, fused) })
 			t.Run("Gradient", func(t *testing.T) { differences(t, e, composed, fused) })
 			t.Run("Extreme", func(t *testing.T) { extreme(t, e, fused) })
-			t.Run("NaN", func(t *testing.T) { propagatesNaN(t, e, fused) })
+			t.Run("NaN", func(t *testing.T) { propagatesNaN(t, e, fused, 9, torch.Float32, torch.Float64) })
 			if testing.Short() || s.Options.Reduction != "" { // what depends on the kernels
 				return
 			}
@@ -83,7 +83,9 @@ func equal(t *testing.T, e *loss.Entry, composed, fused loss.Loss) {
 					for i := range gotG {
 						require.Len(t, gotG[i], len(wantG[i]))
 						for k, w := range wantG[i] {
-							require.InDelta(t, w, gotG[i][k], tolerance(d, w), "%s: gradient of %s at %d", where, names[i], k)
+							if !(math.Abs(w-gotG[i][k]) <= tolerance(d, w)) { // require alone takes longer than the loss
+								require.InDelta(t, w, gotG[i][k], tolerance(d, w), "%s: gradient of %s at %d", where, names[i], k)
+							}
 						}
 					}
 				}

@@ -11,7 +11,7 @@ import (
 // estimatorMethods are the file's cases of what feeds a loss.
 var estimatorMethods = map[string]func(c *lossCase) error{
 	"apl_update": func(c *lossCase) error {
-		a, err := label.NewAPL(c.labels("labels"), c.wide(), label.APLConfig{
+		a, err := label.NewAPL(c.host("labels"), c.wide(), label.APLConfig{
 			Theta: c.hyper.get("theta").number(), Epochs: c.hyper.get("T").whole(), Warmup: c.hyper.get("Tw").whole(),
 		})
 		if err != nil {
@@ -19,7 +19,7 @@ var estimatorMethods = map[string]func(c *lossCase) error{
 		}
 		c.out["per_class_quota"] = a.Quota()
 		for _, e := range []string{"a", "b"} {
-			if _, err := a.Update(c.labels("preds_epoch_" + e)); err != nil {
+			if _, err := a.Update(c.host("preds_epoch_" + e)); err != nil {
 				return err
 			}
 			c.out["labels_after_"+e] = plain(a.Labels)
@@ -27,13 +27,13 @@ var estimatorMethods = map[string]func(c *lossCase) error{
 		return nil
 	},
 	"en_select": func(c *lossCase) error {
-		m, err := label.ExpectedNegatives(c.labels("ema"), c.labels("obs"), c.hyper.get("n_pos").wholes())
+		m, err := label.ExpectedNegatives(c.host("ema"), c.host("obs"), c.hyper.get("n_pos").wholes())
 		c.out["neg_mask"] = m
 		return err
 	},
 	"ema_update": func(c *lossCase) error {
 		// The file's start is any table, so the average is loaded with it.
-		init := c.labels("init")
+		init := c.host("init")
 		a, err := label.NewScoreAverage(init, c.wide(), c.hyper.get("mu").number())
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ var estimatorMethods = map[string]func(c *lossCase) error{
 	},
 	"mime_update": func(c *lossCase) error {
 		preds := c.inputs.get("preds").tensor(torch.Float64)
-		t, err := label.NewThreshold(c.labels("labels"), c.hyper.get("theta").number(), 1)
+		t, err := label.NewThreshold(c.host("labels"), c.hyper.get("theta").number(), 1)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ var estimatorMethods = map[string]func(c *lossCase) error{
 	},
 	"vlpl_pseudo": func(c *lossCase) error {
 		h := c.hyper
-		pl, s, err := label.VLPL(c.labels("cos"), h.get("tau").number(), h.get("theta").number(), h.num("delta", 0))
+		pl, s, err := label.VLPL(c.host("cos"), h.get("tau").number(), h.get("theta").number(), h.num("delta", 0))
 		c.out["softmax"], c.out["pl"] = s, pl
 		return err
 	},
@@ -109,7 +109,7 @@ var estimatorMethods = map[string]func(c *lossCase) error{
 		if h.num("neg_value", -1) == 0 {
 			form = label.DAMPCode
 		}
-		r, err := label.DAMP(c.labels("cos_global"), c.labels("cos_local"), c.labels("obs"), label.DAMPConfig{
+		r, err := label.DAMP(c.host("cos_global"), c.host("cos_local"), c.host("obs"), label.DAMPConfig{
 			Tau: h.get("tau").number(), Nu: h.get("nu").number(), TopK: h.get("topk").whole(), Zeta: h.get("zeta").number(),
 			Negative: h.get("neg_ratio").number(), Form: form,
 		})
@@ -120,3 +120,6 @@ var estimatorMethods = map[string]func(c *lossCase) error{
 		return nil
 	},
 }
+
+// host reads an input that an estimator keeps: on the CPU.
+func (c *lossCase) host(name string) *torch.Tensor { return c.inputs.get(name).tensor(c.wide()) }

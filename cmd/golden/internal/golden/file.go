@@ -37,6 +37,8 @@ var Kinds = []Kind{lossCases{}, trajectory{}, backbones{}, modelNumbers, lacNumb
 type Options struct {
 	DType torch.DType // Float64, Float32 or BFloat16
 	Fused bool        // the fused form where there is one
+	// Device is where losses are computed; label estimators stay on the CPU. Files of other kinds know the CPU only.
+	Device torch.Device
 }
 
 // Open reads a file and finds its kind.

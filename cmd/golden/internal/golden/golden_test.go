@@ -29,7 +29,7 @@ func checkForm(t *testing.T, path string, o Options) *Report {
 }
 
 func TestLosses(t *testing.T) {
-	for _, o := range []Options{{torch.Float64, false}, {torch.Float32, false}, {torch.Float64, true}, {torch.Float32, true}} {
+	for _, o := range []Options{{DType: torch.Float64, Fused: false}, {DType: torch.Float32, Fused: false}, {DType: torch.Float64, Fused: true}, {DType: torch.Float32, Fused: true}} {
 		r := checkForm(t, testroot.Testdata("loss", "golden_losses.json"), o)
 		require.True(t, r.OK(), "%+v: %v", o, append(r.Failures, r.Unknown...))
 		n := 0
@@ -43,7 +43,7 @@ func TestLosses(t *testing.T) {
 // Other shapes and hyper-parameters, from the formulas by PyTorch (testdata/loss/random_cases.py).
 func TestRandomCases(t *testing.T) {
 	for _, fused := range []bool{false, true} {
-		r := checkForm(t, testroot.Testdata("loss", "random_cases.json"), Options{torch.Float64, fused})
+		r := checkForm(t, testroot.Testdata("loss", "random_cases.json"), Options{DType: torch.Float64, Fused: fused})
 		require.True(t, r.OK(), "%v", append(r.Failures, r.Unknown...))
 		require.Len(t, r.Order, 12)
 	}
@@ -56,7 +56,7 @@ func TestTrajectories(t *testing.T) {
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {
 			for _, fused := range []bool{false, true} {
-				r := checkForm(t, f, Options{torch.Float64, fused})
+				r := checkForm(t, f, Options{DType: torch.Float64, Fused: fused})
 				require.True(t, r.OK(), "fused %v: %v", fused, append(r.Failures, r.Unknown...))
 				require.Equal(t, 1, r.Passed["float64.loss_per_step"])
 				require.Equal(t, 1, r.Passed["float64.epochs"])
@@ -212,7 +212,7 @@ func TestFusedBFloat16(t *testing.T) {
 		return nil
 	}))
 	n := 0
-	require.NoError(t, f.Kind.Eval(f, Options{torch.BFloat16, true}, func(id string, outputs any) error {
+	require.NoError(t, f.Kind.Eval(f, Options{DType: torch.BFloat16, Fused: true}, func(id string, outputs any) error {
 		w := want[id].(map[string]any)
 		if w["loss"] == nil || w["grad_logits"] == nil {
 			return nil

@@ -137,21 +137,30 @@ func (c *lossCase) wide() torch.DType {
 	return torch.Float32
 }
 
+// input reads an input onto the device.
+func (c *lossCase) input(name string, dtype torch.DType) *torch.Tensor {
+	t := c.inputs.get(name).tensor(dtype)
+	if c.o.Device.Type == torch.DeviceCPU {
+		return t
+	}
+	return t.ToDevice(c.o.Device)
+}
+
 // leaf reads an input that gradients are wanted of; its gradient is called grad_NAME.
 func (c *lossCase) leaf(name string) *torch.Tensor {
-	t := c.inputs.get(name).tensor(c.o.DType).SetRequiresGrad(true)
+	t := c.input(name, c.o.DType).SetRequiresGrad(true)
 	c.leaves = append(c.leaves, leaf{"grad_" + name, t})
 	return t
 }
 
 // wideLeaf is the same in at least single precision.
 func (c *lossCase) wideLeaf(name string) *torch.Tensor {
-	t := c.inputs.get(name).tensor(c.wide()).SetRequiresGrad(true)
+	t := c.input(name, c.wide()).SetRequiresGrad(true)
 	c.leaves = append(c.leaves, leaf{"grad_" + name, t})
 	return t
 }
 
-func (c *lossCase) labels(name string) *torch.Tensor { return c.inputs.get(name).tensor(c.wide()) }
+func (c *lossCase) labels(name string) *torch.Tensor { return c.input(name, c.wide()) }
 
 // take copies hyper-parameters into the loss's parameters under their own names, where the case has them.
 func (c *lossCase) take(names ...string) {

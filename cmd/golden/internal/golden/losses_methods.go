@@ -79,7 +79,7 @@ func init() {
 			return c.finish("en-cl")
 		},
 		"scl": func(c *lossCase) error {
-			z := c.inputs.get("map_logits").tensor(c.o.DType).SetRequiresGrad(true)
+			z := c.input("map_logits", c.o.DType).SetRequiresGrad(true)
 			c.leaves = append(c.leaves, leaf{"grad_logits", z})
 			if d := z.DType(); d == torch.BFloat16 {
 				z = z.ToDType(torch.Float32)
@@ -269,7 +269,7 @@ func largeLossCounts(c *lossCase) error {
 
 // gradient computes a registered loss on logits of its own.
 func (c *lossCase) gradient(id string, set loss.Values, b loss.Batch) (v, grad *torch.Tensor, err error) {
-	b.Logits = c.inputs.get("logits").tensor(c.o.DType).SetRequiresGrad(true)
+	b.Logits = c.input("logits", c.o.DType).SetRequiresGrad(true)
 	l, err := loss.New(id, "", set, c.o.form(id, loss.Options{}))
 	if err != nil {
 		return nil, nil, err
@@ -283,7 +283,7 @@ func (c *lossCase) gradient(id string, set loss.Values, b loss.Batch) (v, grad *
 
 // reduction computes GR and GPR without pseudo-labels, at m = 1.5 and at m = m̂.
 func reduction(c *lossCase) error {
-	z, obs := c.inputs.get("logits").tensor(c.wide()), c.labels("obs")
+	z, obs := c.input("logits", c.wide()), c.labels("obs")
 	if c.o.DType == torch.BFloat16 {
 		z = z.ToDType(torch.BFloat16).ToDType(torch.Float32)
 	}

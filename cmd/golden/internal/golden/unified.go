@@ -30,7 +30,7 @@ func unified(c *lossCase) error {
 		if err != nil {
 			return err
 		}
-		z := c.inputs.get("logits").tensor(c.o.DType).SetRequiresGrad(true)
+		z := c.input("logits", c.o.DType).SetRequiresGrad(true)
 		v := row.Loss(z, y)
 		v.Backward()
 		c.out[name] = map[string]any{"loss": v, "grad_logits": z.Grad()}
