@@ -106,6 +106,14 @@ func copyOut[T Element](dst []T, src []byte) {
 	copy(rawBytes(dst), src)
 }
 
+// ViewBytes shows the elements' bytes, row-major, little endian, to f: without copying where the tensor is contiguous and on the CPU. The slice is valid only inside f.
+func (t *Tensor) ViewBytes(f func(b []byte)) {
+	c := t.hosted()
+	defer c.freeIfNot(t)
+	f(c.memory("bytes"))
+	runtime.KeepAlive(c)
+}
+
 // Bytes copies the elements, row-major, little endian.
 func (t *Tensor) Bytes() []byte {
 	c := t.hosted()

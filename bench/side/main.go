@@ -39,8 +39,12 @@ func main() {
 		if err := torch.Do(func() error { return first(os.Args[2], os.Args[3]) }); err != nil {
 			log.Fatal(err)
 		}
+	case len(os.Args) == 4 && os.Args[1] == "step":
+		if err := firstStep(os.Args[2], os.Args[3]); err != nil {
+			log.Fatal(err)
+		}
 	default:
-		log.Fatal("usage: side serve DATA | side first WEIGHTS PHOTO | side lac OPTION…")
+		log.Fatal("usage: side serve DATA | side first WEIGHTS PHOTO | side step features|photos DATA | side lac OPTION…")
 	}
 }
 

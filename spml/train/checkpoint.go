@@ -213,14 +213,15 @@ func (s *saver) save() (err error) {
 		m.Scaler = &st
 	}
 	path := filepath.Join(temp, tensorsFile)
-	if err := nn.SaveSafetensors(path, sd, map[string]string{"format": "pt"}); err != nil {
-		return err
-	}
-	sum, err := sumFile(path)
+	sum, err := nn.SaveSafetensorsSum(path, sd, map[string]string{"format": "pt"})
 	if err != nil {
 		return err
 	}
-	m.Files = []fileSum{sum}
+	st, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	m.Files = []fileSum{{tensorsFile, st.Size(), sum}}
 	b, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
 		return err

@@ -243,9 +243,9 @@ func TestBrokenDisk(t *testing.T) {
 	_, err = Run(context.Background(), c, Events{})
 	require.NoError(t, err)
 	want, _ := newestSum(t, c.Run)
-	for at := 0; ; at++ {
-		errno := []syscall.Errno{syscall.ENOSPC, syscall.EIO}[at%2]
-		c.Run, c.SaveEvery = filepath.Join(t.TempDir(), fmt.Sprint(at)), "1"
+	for i := 0; ; i++ {
+		at, errno := i/2, []syscall.Errno{syscall.ENOSPC, syscall.EIO}[i%2]
+		c.Run, c.SaveEvery = filepath.Join(t.TempDir(), fmt.Sprint(i)), "1"
 		calls, armed := 0, false
 		restore := atomicfile.Inject(func(op atomicfile.Operation, path string) error {
 			if !armed && strings.HasSuffix(path, latestFile) && op == atomicfile.OpRename {

@@ -28,6 +28,23 @@ func torchType(d safetensors.Dtype) (torch.DType, bool) {
 // SaveSafetensors writes a state dict to a file that appears as a whole or not at all. Python's libraries read it;
 // metadata may be nil.
 func SaveSafetensors(path string, sd StateDict, metadata map[string]string) error {
+	ts, err := describe(path, sd)
+	if err != nil {
+		return err
+	}
+	return safetensors.Write(path, ts, metadata)
+}
+
+// SaveSafetensorsSum is SaveSafetensors that gives the file's SHA-256 too, computed beside the writing.
+func SaveSafetensorsSum(path string, sd StateDict, metadata map[string]string) (sum string, err error) {
+	ts, err := describe(path, sd)
+	if err != nil {
+		return "", err
+	}
+	return safetensors.WriteSum(path, ts, metadata)
+}
+
+func describe(path string, sd StateDict) ([]safetensors.Tensor, error) {
 	var ts []safetensors.Tensor
 	for _, k := range sd.Keys() {
 		t := sd[k]
@@ -42,17 +59,17 @@ func SaveSafetensors(path string, sd StateDict, metadata map[string]string) erro
 				info.Shape = append(info.Shape, int64(n))
 			}
 		}); err != nil {
-			return fmt.Errorf("%s: tensor %q: %w", path, k, err)
+			return nil, fmt.Errorf("%s: tensor %q: %w", path, k, err)
 		}
 		info.Stream = func(w io.Writer) (err error) {
-			if e := torch.Try(func() { _, err = w.Write(t.Bytes()) }); e != nil {
+			if e := torch.Try(func() { t.ViewBytes(func(b []byte) { _, err = w.Write(b) }) }); e != nil {
 				return e
 			}
 			return err
 		}
 		ts = append(ts, info)
 	}
-	return safetensors.Write(path, ts, metadata)
+	return ts, nil
 }
 
 // tensorFile is a safetensors file or several with an index.

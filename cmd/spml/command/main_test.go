@@ -17,6 +17,7 @@ import (
 // TestMain runs the command itself when a test starts this binary again.
 func TestMain(m *testing.M) {
 	if os.Getenv("GOSPML_TEST_COMMAND") == "1" {
+		breakDisk(os.Getenv("GOSPML_TEST_DISK"))
 		Main()
 	}
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
