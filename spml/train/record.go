@@ -54,3 +54,6 @@ func ClassNames(dir string) ([]string, error) {
 	c, err := readModelConfig(modelDir(dir))
 	return c.LabelNames, err
 }
+
+// ReadModelConfig reads config.json of a run's saved model (or of a model folder).
+func ReadModelConfig(dir string) (ModelConfig, error) { return readModelConfig(modelDir(dir)) }

@@ -73,7 +73,11 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 			return err
 		}
 	}
-	return t.Write(cmd.OutOrStdout(), c.form)
+	if err := t.Write(cmd.OutOrStdout(), c.form); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "next: spml report %s\n", c.dir)
+	return err
 }
 
 func parseSeeds(s string) ([]uint32, error) {

@@ -17,6 +17,7 @@ func newRoot() *cobra.Command {
   spml eval RUN                                               score the test part of a run's data
   spml predict RUN photo.jpg …                                label photos
   spml diff RUN1 RUN2                                         settings, curves and classes of two runs
+  spml report RUN…                                            one HTML file of what came out
   spml bundle RUN OUT                                         a folder that tags photos anywhere
   spml pseudo-label --method damp --clip M --data DIR …       labels from a CLIP
   spml audit --run RUN --out DIR                              labels that are probably missing, to look through
@@ -32,7 +33,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{guessFlag(cmd, err)} })
 	root.AddCommand(
-		newTrain(), newCompare(), newSweep(), newReproduce(), newDiff(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newAudit(), newDemo(),
+		newTrain(), newCompare(), newSweep(), newReproduce(), newDiff(), newReport(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newAudit(), newDemo(),
 		newRecipe(), newConfig(), newPlan(), newVerify(),
 		newLoss(), newData(), newMetric(), newClip(),
 		newBench(), newSetup(), newDoctor(), newVersion(), &cobra.Command{

@@ -121,7 +121,7 @@ func printResult(cmd *cobra.Command, c train.Config, res *train.Result, asJSON b
 		fmt.Fprintf(out, "%d images could not be read and were left out, the first: %v\n", n, res.Broken[0])
 	}
 	if c.Run != "" {
-		fmt.Fprintf(out, "next: spml eval %s, spml predict %s PHOTO\n", c.Run, c.Run)
+		fmt.Fprintf(out, "next: spml report %s, spml eval %s, spml predict %s PHOTO\n", c.Run, c.Run, c.Run)
 	}
 	return nil
 }

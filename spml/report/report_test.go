@@ -1,0 +1,126 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/spml/train"
+)
+
+func itoa(n int) string       { return strconv.Itoa(n) }
+func signed(v float64) string { return fmt.Sprintf("%+.2f", v) }
+
+// folder writes drawn pictures as a CSV data set: 60 train, 20 val, 20 test.
+func folder(t *testing.T) string {
+	dir := t.TempDir()
+	ds, err := shapes.New(7, 100, 0, 0)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "images"), 0o755))
+	labels, split := &strings.Builder{}, &strings.Builder{}
+	fmt.Fprintf(labels, "filename,%s\n", strings.Join(ds.Classes, ","))
+	fmt.Fprintln(split, "filename,split")
+	for i := range ds.N() {
+		file, err := ds.Source.(data.RawSource).ReadFile(i, nil)
+		require.NoError(t, err)
+		name := fmt.Sprintf("%03d.png", i)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "images", name), file, 0o644))
+		fmt.Fprint(labels, name)
+		for _, y := range ds.LabelRow(i) {
+			fmt.Fprintf(labels, ",%d", y)
+		}
+		fmt.Fprintln(labels)
+		fmt.Fprintf(split, "%s,%s\n", name, []string{"train", "train", "train", "val", "test"}[i%5])
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "labels.csv"), []byte(labels.String()), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "split.csv"), []byte(split.String()), 0o644))
+	return dir
+}
+
+// The command that a page shows trains the same run, to the bit.
+func TestRepeat(t *testing.T) {
+	yes := true
+	seed := uint32(9)
+	c := train.Config{Data: "shapes", Method: "em", Params: map[string]float64{"alpha": 0.2}, Seed: 3, DataSeed: &seed, Epochs: 7, LR: 0.01, Flip: &yes, Optimizer: "sgd", Momentum: 0.9}
+	c, err := c.Resolve()
+	require.NoError(t, err)
+	line := repeat(&train.Record{Dir: "somewhere", Config: c})
+	require.Equal(t, "spml train --data shapes --data-seed 9 --method em --param alpha=0.2 --flip=true --epochs 7 --lr 0.01 --head-lr 0.01 --seed 3 --optimizer sgd --momentum 0.9 --run NEW", line)
+}
+
+// A run whose data are gone still has its curves, and the page says what is missing.
+func TestWithoutData(t *testing.T) {
+	set := folder(t)
+	c := train.Config{Data: set, Method: "an", Backbone: "small_cnn", ImageSize: 64, Epochs: 1, BatchSize: 32, Run: filepath.Join(t.TempDir(), "<b>run"), SaveEvery: "off"}
+	_, err := train.Run(t.Context(), c, train.Events{})
+	require.NoError(t, err)
+	html, err := Make(t.Context(), []string{c.Run}, Options{Photos: 1})
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(string(html), `<figure class="card">`))
+	require.False(t, strings.Contains(string(html), "<b>run"), "names are escaped")
+	require.NoError(t, os.Rename(filepath.Join(set, "labels.csv"), filepath.Join(set, "other.csv")))
+	html, err = Make(t.Context(), []string{c.Run}, Options{})
+	require.NoError(t, err)
+	require.Regexp(t, `class="warn" role="note">[^<]*so classes, thresholds and photos are left out`, string(html))
+	require.True(t, strings.Contains(string(html), "Mean average precision by epoch"))
+	require.False(t, strings.Contains(string(html), `id="photos"`))
+
+	_, err = Make(t.Context(), []string{t.TempDir()}, Options{})
+	require.ErrorContains(t, err, "neither a run")
+	require.NoError(t, os.Remove(filepath.Join(c.Run, "result.json")))
+	_, err = Make(t.Context(), []string{c.Run}, Options{})
+	require.ErrorContains(t, err, "--resume")
+}
+
+func TestWritePhotos(t *testing.T) {
+	m := image.NewRGBA(image.Rect(0, 0, 8, 8))
+	var b bytes.Buffer
+	require.NoError(t, png.Encode(&b, m))
+	p := Photo{Name: "x.png", Labels: []PhotoLabel{{"dog", []PhotoBar{{0.25, false}, {0.75, true}}, -1}}}
+	require.NoError(t, p.draw(b.Bytes(), nil, 0, 0))
+	var out bytes.Buffer
+	require.NoError(t, WritePhotos(&out, "two models", "", [2]string{"a", "b"}, []Photo{p}, nil))
+	for _, want := range []string{"data:image/jpeg;base64,", "width:25%", "width:75%", "0.75", "dog"} {
+		require.Contains(t, out.String(), want)
+	}
+	require.NotContains(t, out.String(), "<script")
+	require.Error(t, p.draw([]byte("no picture"), nil, 0, 0))
+}
+
+func TestEpochRows(t *testing.T) {
+	group := func(n int) *train.ScoreGroup {
+		h := make([]int, train.ScoreBins)
+		h[3], h[99] = n, 1
+		return &train.ScoreGroup{Entries: n + 1, Probability: 1, Histogram: h}
+	}
+	var scores []train.EpochScores
+	for e := 1; e <= 100; e++ {
+		p := &train.PartScores{Positive: group(e)}
+		if e > 50 {
+			p.Pseudo = group(2)
+		}
+		scores = append(scores, train.EpochScores{Epoch: e, Train: p})
+	}
+	rows := epochRows(scores)
+	require.Len(t, rows, 40)
+	require.Equal(t, 1, rows[0].Epoch)
+	require.Equal(t, 100, rows[39].Epoch)
+	for _, r := range rows {
+		require.Len(t, r.Rows, 2, "a group that comes later is empty before")
+	}
+	require.Equal(t, 100, rows[39].Rows[0].Counts[1])
+	b, err := json.Marshal(embedded{Epochs: epochRows(nil)})
+	require.NoError(t, err)
+	require.Contains(t, string(b), `"epochs":[]`)
+}
