@@ -44,8 +44,8 @@ reference: ## docs/reference, docs/papers.md and docs/methods.md from the progra
 features: setup ## the test behind each row of docs/features.tsv, counted
 	$(GO) run ./internal/features
 
-demo: setup build ## train three methods on drawn pictures and print a table; DEMO_ARGS=--quick for a short one
-	bin/spml demo $(DEMO_ARGS)
+demo: setup build ## compare eight methods on drawn pictures: table, report.html, attention; DEMO_ARGS=--quick for a short one
+	bin/spml demo --run build/demo $(DEMO_ARGS)
 
 bench: setup ## Go benchmarks; one of them: BENCH=Add
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...

@@ -93,6 +93,9 @@ func (p *Photo) draw(file []byte, heat []float32, h, w int) error {
 	return err
 }
 
+// SetPhoto puts in the photo of a card.
+func (p *Photo) SetPhoto(file []byte) error { return p.draw(file, nil, 0, 0) }
+
 // reader opens a run's data set for its photos and its model; nil functions where there are none, with the reason as a note of the run.
 func (r *run) reader() (ds *data.Dataset, raw data.RawSource, t *train.Tagger, err error) {
 	mc, err := train.ReadModelConfig(r.Record.Dir)

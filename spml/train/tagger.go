@@ -88,6 +88,11 @@ func (t *Tagger) SetThreshold(threshold float64) {
 	t.Config.Threshold, t.Config.Thresholds = threshold, nil
 }
 
+// Present says whether a label counts as present at a probability; class is its place in Config.LabelNames.
+func (t *Tagger) Present(class int, probability float32) bool {
+	return float64(probability) > t.Config.threshold(class)
+}
+
 // Tag decodes one photo and returns all labels, the most probable first.
 func (t *Tagger) Tag(ctx context.Context, photo []byte) ([]Label, error) {
 	p, err := t.Probabilities(ctx, photo)

@@ -1,27 +1,40 @@
 package command
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"gonum.org/v1/gonum/stat"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/report"
 	"github.com/gospml/gospml/spml/train"
 )
 
-// demoMethods are the rows of the demo's table with the learning rates that results/shapes_grid.csv found best on validation.
+// demoMethods are the rows of the demo's table; AN is the baseline. VLPL's temperature and threshold are those of results/vlm_shapes.csv, chosen on validation pictures.
 var demoMethods = []struct {
-	id, title string
-	lr        float64
+	title   string
+	variant compare.Variant
 }{
-	{"bce", "BCE, all labels (upper bound)", 3e-3},
-	{"em", "EM, one label per picture", 3e-3},
-	{"an", "AN, one label per picture", 3e-3},
+	{"AN: what is not known is absent", compare.Variant{Name: "an", Set: map[string]any{"method": "an"}}},
+	{"AN-LS: AN with label smoothing", compare.Variant{Name: "an-ls", Set: map[string]any{"method": "an-ls"}}},
+	{"ROLE: labels estimated beside the model", compare.Variant{Name: "role", Set: map[string]any{"method": "role"}}},
+	{"GR: a loss for false negatives", compare.Variant{Name: "gr", Set: map[string]any{"method": "gr"}}},
+	{"EM: what is not known stays unknown", compare.Variant{Name: "em", Set: map[string]any{"method": "em"}}},
+	{"EM on LAC's label-wise decoder", compare.Variant{Name: demoDecoder, Set: map[string]any{"method": "em", "head": "decoder"}}},
+	{"VLPL: labels from the small CLIP", compare.Variant{Name: "vlpl", Set: map[string]any{"method": "vlpl", "clip": train.BuiltinClip, "pseudo_options": "tau=0.05;theta=0.15"}}},
+	{"BCE: all labels (upper bound)", compare.Variant{Name: "bce", Set: map[string]any{"method": "bce"}}},
 }
+
+// demoDecoder is the row whose attention is drawn.
+const demoDecoder = "em-decoder"
 
 func newDemo() *cobra.Command {
 	var (
@@ -30,61 +43,129 @@ func newDemo() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Train three methods on built-in pictures and print a table",
-		Long: `Trains full-label BCE (the upper bound), EM and AN on drawn pictures with 12 labels, of which training sees one per
-picture, with three seeds each, and prints the mean average precision on held-out pictures.`,
+		Short: "Compare eight methods on built-in pictures: a table, a report, pictures of attention",
+		Long: `Trains eight methods on drawn pictures with 12 labels, of which training sees one per picture, and prints the mean average precision on held-out
+pictures: from AN to VLPL with the small built-in CLIP, and full-label BCE as the upper bound. It leaves report.html, and in explained/ where the label-wise decoder looked. Stopped, it goes on
+where it was.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			seeds, epochs := []uint32{1, 2, 3}, 0
+			if dir == "" {
+				dir = "spml-demo"
+			}
+			settings, seeds := map[string]any{"data": train.ShapesName}, []uint32{1, 2}
 			if quick {
-				seeds, epochs = seeds[:1], 2
+				dir += "-quick"
+				settings["epochs"], seeds = int64(1), seeds[:1]
 			}
-			r, err := newReporter(cmd.ErrOrStderr(), progressAuto)
-			if err != nil {
-				return err
-			}
-			start := time.Now()
-			chance, err := chanceLevel(seeds[0])
-			if err != nil {
-				return err
-			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintf(w, "method\ttest mAP %%\tsd\tbest epochs\n")
-			for _, m := range demoMethods {
-				var maps []float64
-				var best []int
-				for _, seed := range seeds {
-					c := train.Config{Data: train.ShapesName, Method: m.id, LR: m.lr, Seed: seed, Epochs: epochs}
-					if dir != "" {
-						c.Run = filepath.Join(dir, fmt.Sprintf("%s-%d", m.id, seed))
-					}
-					r.label, r.quiet = fmt.Sprintf("%s seed %d  ", m.id, seed), r.kind == progressBar
-					res, err := train.Run(cmd.Context(), c, r.events())
-					if err != nil {
-						return err
-					}
-					maps, best = append(maps, res.Best.TestMAP), append(best, res.Best.Epoch)
-				}
-				r.clear()
-				mean, sd := stat.MeanStdDev(maps, nil)
-				spread := "-"
-				if len(maps) > 1 {
-					spread = fmt.Sprintf("± %.2f", sd)
-				}
-				fmt.Fprintf(w, "%s\t%.2f\t%s\t%v\n", m.title, mean, spread, best)
-			}
-			fmt.Fprintf(w, "chance (mean share of positives)\t%.2f\t\t\n", chance)
-			fmt.Fprintf(cmd.OutOrStdout(), "\n12 labels on drawn pictures; test mAP of the epoch with the best validation mAP, mean and sd of %d seed(s)\n\n", len(seeds))
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%d runs in %s. Your own photos: spml train --help\n", len(seeds)*len(demoMethods), time.Since(start).Round(time.Second))
-			return err
+			return demo(cmd, dir, settings, seeds)
 		},
 	}
-	cmd.Flags().BoolVar(&quick, "quick", false, "one seed and two epochs, to see that everything works")
-	cmd.Flags().StringVar(&dir, "run", "", "folder to keep the runs in")
+	cmd.Flags().BoolVar(&quick, "quick", false, "one seed and one epoch, to see that everything works")
+	cmd.Flags().StringVar(&dir, "run", "", "folder for the runs and the report (default spml-demo; --quick adds -quick to its name)")
 	return cmd
+}
+
+func demo(cmd *cobra.Command, dir string, settings map[string]any, seeds []uint32) error {
+	start := time.Now()
+	o := compare.Options{Settings: settings, Seeds: seeds, Dir: dir, Replicates: 400, Note: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }}
+	for _, m := range demoMethods {
+		o.Variants = append(o.Variants, m.variant)
+	}
+	t, err := compare.Run(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	err = atomicfile.WriteFile(filepath.Join(dir, "table.json"), 0o644, func(w io.Writer) error { return t.Write(w, "json") })
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	fmt.Fprintf(out, "\n%d labels on drawn pictures, one of each picture's seen in training; test mAP of the epoch with the best validation mAP, %d seed(s)\n\n", t.Classes, len(seeds))
+	if err := demoTable(out, t); err != nil {
+		return err
+	}
+	b, err := report.Make(cmd.Context(), []string{dir}, report.Options{Title: "Eight methods on drawn pictures", Replicates: o.Replicates})
+	if err != nil {
+		return err
+	}
+	page := filepath.Join(dir, "report.html")
+	if err := atomicfile.WriteBytes(page, 0o644, b); err != nil {
+		return err
+	}
+	sheet, err := demoAttention(cmd.Context(), cmd.ErrOrStderr(), dir, seeds[0])
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "\n%d runs in %s. Open %s; where the decoder looked: %s\nYour own photos: spml train --help\n", len(seeds)*len(demoMethods), time.Since(start).Round(time.Second), page, sheet)
+	return err
+}
+
+// demoTable prints the rows with their titles, the image-text model alone and chance.
+func demoTable(out io.Writer, t *compare.Table) error {
+	chance, err := chanceLevel(t.Rows[0].Seeds[0])
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "method\ttest mAP %%\tsd\t− AN\t95 %% interval\ts/run\n")
+	for i, r := range t.Rows {
+		title := "the small CLIP alone, zero-shot"
+		if i < len(demoMethods) {
+			title = demoMethods[i].title
+		}
+		sd, difference, interval, seconds := "-", "", "", ""
+		if len(r.Seeds) > 1 {
+			sd = fmt.Sprintf("± %.2f", r.BestSD)
+		}
+		if d := r.Difference; d != nil {
+			difference, interval = fmt.Sprintf("%+.2f", d.Difference.Value), fmt.Sprintf("%+.2f … %+.2f", d.Difference.Low, d.Difference.High)
+		}
+		if r.Seconds > 0 {
+			seconds = fmt.Sprintf("%.0f", r.Seconds)
+		}
+		fmt.Fprintf(w, "%s\t%.2f\t%s\t%s\t%s\t%s\n", title, r.BestMean, sd, difference, interval, seconds)
+	}
+	fmt.Fprintf(w, "chance (mean share of positives)\t%.2f\t\t\t\t\n", chance)
+	return w.Flush()
+}
+
+// demoAttention draws where the decoder looked in the first test pictures.
+func demoAttention(ctx context.Context, errs io.Writer, dir string, seed uint32) (sheet string, err error) {
+	const photos = 6
+	run := filepath.Join(dir, demoDecoder, fmt.Sprintf("seed-%d", seed))
+	c, err := train.ReadRun(run)
+	if err != nil {
+		return "", err
+	}
+	ds, err := train.Open(c)
+	if err != nil {
+		return "", err
+	}
+	defer ds.Close()
+	to, from := filepath.Join(dir, "explained"), filepath.Join(dir, "photos")
+	for _, d := range []string{to, from} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return "", err
+		}
+	}
+	var files []string
+	for i, row := range ds.Rows(data.Test)[:photos] {
+		b, err := ds.Source.(data.RawSource).ReadFile(row, nil)
+		if err != nil {
+			return "", err
+		}
+		files = append(files, filepath.Join(from, fmt.Sprintf("test-%d.png", i)))
+		if err := atomicfile.WriteBytes(files[i], 0o644, b); err != nil {
+			return "", err
+		}
+	}
+	t, err := train.Load(run, train.TaggerOptions{})
+	if err != nil {
+		return "", err
+	}
+	defer t.Close()
+	e := explainer{t: t, out: to, top: 4, say: io.Discard}
+	return filepath.Join(to, "sheet.png"), e.all(ctx, errs, files)
 }
 
 // chanceLevel is the mAP of random scores on the test pictures of a seed: the mean share of positives over the classes, in percent.

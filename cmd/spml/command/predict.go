@@ -24,6 +24,7 @@ func newPredict() *cobra.Command {
 		format              string
 		jobs                int
 		resume              bool
+		second, page        string
 		w                   labelWriter
 	)
 	cmd := &cobra.Command{
@@ -37,6 +38,7 @@ A folder stands for every picture in and below it, in order of name; - reads nam
   spml predict runs/em photos --format jsonl --out labels.jsonl --resume    only those that the file lacks
   find . -name '*.jpg' | spml predict runs/em - --format csv > labels.csv   the probability of every label, a column each
   spml predict runs/em --data VOCdevkit/VOC2012 --part test --json          the photos of a data set, in any format of spml data formats
+  spml predict runs/an --compare runs/vlpl --html bars.html photos          a page with both models' bars beside each photo
 
 A photo that cannot be labelled is named on the standard error and has no row, so --resume tries it again; the exit code says so at the end.`,
 		Args: atLeast(1, "a run directory, and photos, --list or --data"),
@@ -52,6 +54,10 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 				format = formatJSONL
 			}
 			switch {
+			case page == "" && second != "":
+				return usageError{errors.New("--compare wants --html FILE, the page to write")}
+			case page != "" && (changed("format") || asJSON || outPath != "" || resume):
+				return usageError{errors.New("--html writes a page; leave --format, --json, --out and --resume out")}
 			case !slices.Contains([]string{formatText, formatJSONL, formatCSV}, format):
 				return usageError{fmt.Errorf("--format %q is none of %s, %s, %s", format, formatText, formatJSONL, formatCSV)}
 			case resume && (outPath == "" || format == formatText):
@@ -81,6 +87,21 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 			if changed("threshold") {
 				t.SetThreshold(threshold)
 			}
+			if page != "" {
+				models, names := []*train.Tagger{t}, [2]string{args[0]}
+				if second != "" {
+					o, err := train.Load(second, train.TaggerOptions{Workers: jobs})
+					if err != nil {
+						return err
+					}
+					defer o.Close()
+					if changed("threshold") {
+						o.SetThreshold(threshold)
+					}
+					models, names[1] = append(models, o), second
+				}
+				return predictPage(cmd.Context(), models, names, photos, w.top, page, cmd.ErrOrStderr())
+			}
 			w.format, w.names = format, t.Config.LabelNames
 			w.out, w.color = cmd.OutOrStdout(), isTerminal(cmd.OutOrStdout())
 			if outPath != "" {
@@ -104,6 +125,8 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 	f.BoolVar(&asJSON, "json", false, "--format jsonl")
 	f.StringVar(&outPath, "out", "", "write to this file")
 	f.BoolVar(&resume, "resume", false, "keep the rows that --out has, and add those of the other photos")
+	f.StringVar(&page, "html", "", "write a page of photos with bars instead, one file that needs no other")
+	f.StringVar(&second, "compare", "", "with --html: another run, whose bars are drawn beside the first one's")
 	f.IntVar(&w.top, "top", 10, "labels per photo (0: all)")
 	f.Float64Var(&threshold, "threshold", 0.5, "probability above which a label is marked (default: the model's)")
 	f.IntVar(&jobs, "jobs", 0, "photos that are labelled at once (0: one a core)")
@@ -188,6 +211,9 @@ type photo struct {
 	name string
 	row  int
 	from data.RawSource
+
+	truth   []int8 // full labels of the data set's classes; nil: not known
+	classes []string
 }
 
 func (p photo) tag(ctx context.Context, t *train.Tagger) ([]train.Label, error) {
@@ -242,7 +268,14 @@ func dataPhotos(from, part, options string) (photos iter.Seq2[photo, error], don
 	}
 	return func(yield func(photo, error) bool) {
 		for i, name := range d.Images {
-			if (part == "" || d.Split[i] == want) && !yield(photo{name, i, raw}, nil) {
+			if part != "" && d.Split[i] != want {
+				continue
+			}
+			p := photo{name: name, row: i, from: raw, classes: d.Classes}
+			if d.Labels != nil && (d.Full == nil || d.Full[i]) {
+				p.truth = d.LabelRow(i)
+			}
+			if !yield(p, nil) {
 				return
 			}
 		}

@@ -33,7 +33,7 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{guessFlag(cmd, err)} })
 	root.AddCommand(
-		newTrain(), newCompare(), newSweep(), newReproduce(), newDiff(), newReport(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newAudit(), newDemo(),
+		newTrain(), newCompare(), newSweep(), newReproduce(), newDiff(), newReport(), newPlot(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newAudit(), newDemo(),
 		newRecipe(), newConfig(), newPlan(), newVerify(),
 		newLoss(), newData(), newMetric(), newClip(),
 		newBench(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
