@@ -12,12 +12,13 @@ func newRoot() *cobra.Command {
 		Short: "Single-positive multi-label learning: train, evaluate, predict",
 		Long: `spml trains image classifiers for many labels from photos of which each carries only one.
 
-  spml demo                                                   three methods on built-in pictures, with a table
+  spml demo                                                   eight methods on built-in pictures: a table and a report
   spml train --data DIR --weights FILE --method em --run RUN  train on your photos
   spml eval RUN                                               score the test part of a run's data
   spml predict RUN photo.jpg …                                label photos
   spml diff RUN1 RUN2                                         settings, curves and classes of two runs
   spml report RUN…                                            one HTML file of what came out
+  spml plot PAPER:FIG RUN…                                    a figure of a paper from your runs
   spml bundle RUN OUT                                         a folder that tags photos anywhere
   spml pseudo-label --method damp --clip M --data DIR …       labels from a CLIP
   spml audit --run RUN --out DIR                              labels that are probably missing, to look through

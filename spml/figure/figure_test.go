@@ -1,0 +1,128 @@
+package figure
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/train"
+)
+
+// folder writes drawn pictures as a CSV data set: 60 train, 20 val, 20 test.
+func folder(t *testing.T) string {
+	dir := t.TempDir()
+	ds, err := shapes.New(7, 100, 0, 0)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "images"), 0o755))
+	labels, split := &strings.Builder{}, &strings.Builder{}
+	fmt.Fprintf(labels, "filename,%s\n", strings.Join(ds.Classes, ","))
+	fmt.Fprintln(split, "filename,split")
+	for i := range ds.N() {
+		file, err := ds.Source.(data.RawSource).ReadFile(i, nil)
+		require.NoError(t, err)
+		name := fmt.Sprintf("%03d.png", i)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "images", name), file, 0o644))
+		fmt.Fprint(labels, name)
+		for _, y := range ds.LabelRow(i) {
+			fmt.Fprintf(labels, ",%d", y)
+		}
+		fmt.Fprintln(labels)
+		fmt.Fprintf(split, "%s,%s\n", name, []string{"train", "train", "train", "val", "test"}[i%5])
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "labels.csv"), []byte(labels.String()), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "split.csv"), []byte(split.String()), 0o644))
+	return dir
+}
+
+func sound(t *testing.T, svg string) {
+	for _, bad := range []string{"NaN", "Inf"} {
+		require.NotContains(t, svg, bad)
+	}
+	d := xml.NewDecoder(strings.NewReader(svg))
+	for {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+	}
+}
+
+func TestFigures(t *testing.T) {
+	set, dir := folder(t), t.TempDir()
+	var runs []string
+	for _, m := range []string{"an", "em"} {
+		c := train.Config{Data: set, Method: m, Backbone: "small_cnn", ImageSize: 64, Epochs: 2, BatchSize: 16, Run: filepath.Join(dir, m), SaveEvery: "off"}
+		_, err := train.Run(t.Context(), c, train.Events{})
+		require.NoError(t, err)
+		runs = append(runs, c.Run)
+	}
+	scores, err := train.ReadEpochScores(runs[0])
+	require.NoError(t, err)
+	for id, want := range map[string][]string{
+		"gr:fig3": {"W₁", "an, 1: ", "em, 2: ", fmt.Sprintf("hidden positives <tspan class=\"m count\">%d, mean", scores[0].Val.Hidden.Entries)},
+		"gr:fig5": {"after epoch 1", "after epoch 2", "<circle"},
+		"em:fig7": {"Fig. 7", "Fig. 8", "Fig. 9", "em hidden positives"},
+	} {
+		svg, err := Draw(t.Context(), id, runs, Options{})
+		require.NoError(t, err, id)
+		sound(t, string(svg))
+		for _, w := range want {
+			require.True(t, strings.Contains(string(svg), w), "%s: %s", id, w)
+		}
+	}
+	// The class's entries are those of the label matrix.
+	ds, sc, err := train.Score(t.Context(), runs[0], data.Train, train.Events{})
+	require.NoError(t, err)
+	n := 0
+	for i, y := range ds.Gather(ds.Labels, sc.Rows) {
+		if i%ds.C() == 2 && y == 1 && ds.ObservedRow(sc.Rows[i/ds.C()])[2] != 1 {
+			n++
+		}
+	}
+	svg, err := Draw(t.Context(), "em:fig10", runs, Options{Class: ds.Classes[2]})
+	require.NoError(t, err)
+	sound(t, string(svg))
+	require.True(t, strings.Contains(string(svg), fmt.Sprintf("positives <tspan class=\"m count\">%d, mean", n)))
+	_, err = Draw(t.Context(), "em:fig10", runs, Options{Class: "unicorn"})
+	require.ErrorContains(t, err, "unicorn")
+	_, err = Draw(t.Context(), "gr:fig9", runs, Options{})
+	require.ErrorContains(t, err, "gr:fig3")
+	_, err = Draw(t.Context(), "gr:fig3", nil, Options{})
+	require.ErrorContains(t, err, "wants runs")
+	require.NoError(t, os.Remove(filepath.Join(runs[0], "scores.jsonl")))
+	_, err = Draw(t.Context(), "gr:fig3", runs, Options{})
+	require.ErrorContains(t, err, "train it anew")
+}
+
+// A sweep's picture has a point for each setting and a curve for each value of the second one.
+func TestSweep(t *testing.T) {
+	o := compare.Options{Settings: map[string]any{"data": folder(t), "backbone": "small_cnn", "image_size": int64(32), "epochs": int64(1), "batch_size": int64(32)}, Seeds: []uint32{1}, Dir: t.TempDir(), Replicates: 10}
+	for _, alpha := range []float64{0.1, 0.2, 0.3} {
+		for _, lr := range []float64{1e-3, 1e-2} {
+			o.Variants = append(o.Variants, compare.Variant{Name: fmt.Sprint(alpha, lr), Set: map[string]any{"method": "em", "params.alpha": alpha, "lr": lr}})
+		}
+	}
+	table, err := compare.Run(t.Context(), o)
+	require.NoError(t, err)
+	require.NoError(t, atomicfile.WriteFile(filepath.Join(o.Dir, "table.json"), 0o644, func(w io.Writer) error { return table.Write(w, "json") }))
+	svg, err := Draw(t.Context(), "gr:fig2", []string{o.Dir}, Options{})
+	require.NoError(t, err)
+	sound(t, string(svg))
+	require.Equal(t, 2, strings.Count(string(svg), "<polyline"))
+	require.Equal(t, 6, strings.Count(string(svg), "<circle"))
+	for _, w := range []string{">alpha<", "lr 0.001", "lr 0.01"} {
+		require.True(t, strings.Contains(string(svg), w), w)
+	}
+}
