@@ -167,6 +167,9 @@ func (m *Model) ImageSize() (h, w int) {
 	return m.pre.H, m.pre.W
 }
 
+// DType is the type of the arithmetic.
+func (m *Model) DType() torch.DType { return m.o.DType }
+
 // Frozen says whether the weights are packed.
 func (m *Model) Frozen() bool {
 	for _, l := range nn.Modules(m.clip) {

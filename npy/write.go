@@ -113,6 +113,18 @@ func Encode(w io.Writer, a *Array) error {
 	return err
 }
 
+// Begin writes what stands before the elements, for a file that is written in pieces: dtype is numpy's, such as "|i1", and elements of that shape follow in C order.
+func Begin(w io.Writer, dtype string, shape []int64) error {
+	d, err := parseDtype(dtype)
+	if err == nil {
+		_, _, err = d.count(shape)
+	}
+	if err == nil {
+		_, err = w.Write((&Array{Dtype: dtype, Shape: shape}).header())
+	}
+	return err
+}
+
 // header returns the bytes before the data.
 func (a *Array) header() []byte {
 	tuple := "()"

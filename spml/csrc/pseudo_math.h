@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__CUDACC__)
 #define GOSPML_PSEUDO_FN __host__ __device__ __forceinline__
@@ -17,14 +18,14 @@ enum DampForm : int64_t { kDampDefault = 0, kDampPaper = 1, kDampCount = 2, kDam
 // An integer that orders as a stable ascending sort does: both zeros are equal, all NaN are equal and above everything.
 GOSPML_PSEUDO_FN int32_t order_of(float x) {
   int32_t k;
-  __builtin_memcpy(&k, &x, sizeof k);
+  memcpy(&k, &x, sizeof k);
   k = k < 0 ? INT32_MIN - k : k;
   return x != x ? INT32_MAX : k;
 }
 
 GOSPML_PSEUDO_FN int64_t order_of(double x) {
   int64_t k;
-  __builtin_memcpy(&k, &x, sizeof k);
+  memcpy(&k, &x, sizeof k);
   k = k < 0 ? INT64_MIN - k : k;
   return x != x ? INT64_MAX : k;
 }

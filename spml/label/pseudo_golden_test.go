@@ -55,6 +55,10 @@ func TestPseudoLabelsAgainstNumpy(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, torch.ToSlice[int8](rows(c.Labels)), torch.ToSlice[int8](got), "vlpl %d %v", i, dtype)
 				near(p, c.P)
+				got, p, err = label.ComposedVLPL(in(c.Cos), c.Tau, c.Theta, c.Delta)
+				require.NoError(t, err)
+				require.Equal(t, torch.ToSlice[int8](rows(c.Labels)), torch.ToSlice[int8](got), "composed vlpl %d %v", i, dtype)
+				near(p, c.P)
 			}
 			for i, c := range cases["damp"] {
 				var tiles []*torch.Tensor
@@ -64,6 +68,10 @@ func TestPseudoLabelsAgainstNumpy(t *testing.T) {
 				r, err := label.DAMP(in(c.Cos), torch.Stack(tiles, 0), rows(c.Observed), label.DAMPConfig{Tau: c.Tau, Nu: c.Nu, TopK: c.K, Zeta: c.Zeta, Negative: c.Delta, Form: label.DAMPForm(c.Form)})
 				require.NoError(t, err)
 				require.Equal(t, torch.ToSlice[int8](rows(c.Labels)), torch.ToSlice[int8](r.Pseudo), "damp %d %v %v", i, c.Form, dtype)
+				near(r.Final, c.Final)
+				r, err = label.ComposedDAMP(in(c.Cos), torch.Stack(tiles, 0), rows(c.Observed), label.DAMPConfig{Tau: c.Tau, Nu: c.Nu, TopK: c.K, Zeta: c.Zeta, Negative: c.Delta, Form: label.DAMPForm(c.Form)})
+				require.NoError(t, err)
+				require.Equal(t, torch.ToSlice[int8](rows(c.Labels)), torch.ToSlice[int8](r.Pseudo), "composed damp %d %v %v", i, c.Form, dtype)
 				near(r.Final, c.Final)
 			}
 			for _, c := range cases["graph"] {

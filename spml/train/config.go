@@ -59,7 +59,9 @@ type Config struct {
 	Clip          string `yaml:"clip,omitempty"`
 	ClipPrecision string `yaml:"clip_precision,omitempty"` // fp32, bf16, fp16
 	PseudoOptions string `yaml:"pseudo_options,omitempty"`
-	Mode          string `yaml:"mode"`
+	// TextFeatures is an .npy file [C, E] with that model's embeddings of the classes, in place of prompts.
+	TextFeatures string `yaml:"text_features,omitempty"`
+	Mode         string `yaml:"mode"`
 	// Head is what looks at the backbone's feature map: linear (the mean of it), decoder (LAC's label-wise decoder) or ml-decoder.
 	Head string `yaml:"head"`
 	// Context is the length of dualcoop's learned contexts, 16 by default; ClassContext gives each class its own.
@@ -269,7 +271,7 @@ func (e *ConfigError) Error() string { return e.Msg }
 
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {
-	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.Init, &c.StageOne, &c.Run, &c.CacheDir} {
+	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.TextFeatures, &c.Init, &c.StageOne, &c.Run, &c.CacheDir} {
 		if *p == "" || (p == &c.Clip || p == &c.Weights) && *p == BuiltinClip || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
 			continue
 		}

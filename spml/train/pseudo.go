@@ -203,6 +203,9 @@ func newLabels(ctx context.Context, s *session, usable []int) (_ *labels, err er
 	if err != nil {
 		return nil, err
 	}
+	if settings.Cache, err = vlm.TextCache(); err != nil {
+		return nil, err
+	}
 	l := &labels{quality: quality{ds: s.ds, usable: usable}, ctx: ctx, ds: s.ds, src: src, settings: settings, made: map[*loss.Batch]made{}, unread: map[int]bool{}}
 	if l.model, err = s.c.openClip(); err != nil {
 		return nil, err
@@ -211,6 +214,9 @@ func newLabels(ctx context.Context, s *session, usable []int) (_ *labels, err er
 	if l.labeller, err = vlm.New(ctx, l.model, s.ds.Classes, settings); err != nil {
 		l.model.Close()
 		return nil, err
+	}
+	if source := l.labeller.Source(); source != "" {
+		s.ev.note(source)
 	}
 	if settings.Method == vlm.VLPL {
 		n := len(usable) * s.ds.C()
@@ -404,6 +410,9 @@ func (c *Config) labelSettings() (vlm.Settings, error) {
 			return s, err
 		}
 	}
+	if c.TextFeatures != "" {
+		s.TextFeatures = c.TextFeatures
+	}
 	return s, s.Check()
 }
 
@@ -414,8 +423,8 @@ func (c *Config) resolvePseudo(e *loss.Entry) error {
 		return fail("clip_precision %q is none of fp32, bf16, fp16", c.ClipPrecision)
 	}
 	if e.Needs&loss.PseudoLabels == 0 {
-		if c.PseudoOptions != "" {
-			return fail("pseudo_options are for methods with pseudo-labels, which %s has not", e.ID)
+		if c.PseudoOptions != "" || c.TextFeatures != "" {
+			return fail("pseudo_options and text_features are for methods with pseudo-labels, which %s has not", e.ID)
 		}
 		return nil
 	}
@@ -428,8 +437,8 @@ func (c *Config) resolvePseudo(e *loss.Entry) error {
 	case c.PseudoLabels != "" && c.Clip != "":
 		return fail("pseudo-labels come from --clip or from --pseudo-labels, not from both")
 	case c.PseudoLabels != "":
-		if c.PseudoOptions != "" {
-			return fail("pseudo_options are for --clip; a file's labels are done")
+		if c.PseudoOptions != "" || c.TextFeatures != "" {
+			return fail("pseudo_options and text_features are for --clip; a file's labels are done")
 		}
 		return nil
 	}

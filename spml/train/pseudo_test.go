@@ -220,6 +220,8 @@ func TestLabelErrors(t *testing.T) {
 		"no such file or directory":               func(c *Config) { c.Clip = filepath.Join(dir, "missing.pt") },
 		"has the shape [2 3]; 12 classes want":    func(c *Config) { c.PseudoOptions = "relation=" + matrix(t, 2, 3) },
 		"has the shape [12 7]; 12 classes and th": func(c *Config) { c.PseudoOptions = "text_features=" + matrix(t, 12, 7) },
+		"has the shape [12 9]; 12 classes and th": func(c *Config) { c.TextFeatures = matrix(t, 12, 9) },
+		"pseudo_options and text_features are fo": func(c *Config) { c.Method, c.PseudoOptions, c.TextFeatures = "an", "", "x.npy" },
 	} {
 		c := labelled12(dir, "gpr")
 		change(&c)
@@ -234,4 +236,50 @@ func matrix(t *testing.T, rows, columns int) string {
 	path := filepath.Join(t.TempDir(), "m.npy")
 	require.NoError(t, npy.Write(path, a))
 	return path
+}
+
+// A photo that breaks off is named and left out, in the loop as in the pass: nothing else changes its labels.
+func TestCorruptPhotoInTheLoop(t *testing.T) {
+	dir := folder(t, 30)
+	files, err := filepath.Glob(filepath.Join(dir, "images", "*"))
+	require.NoError(t, err)
+	good, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(files[0], good[:len(good)/2], 0o644))
+	for _, method := range []string{"vlpl", "gpr"} {
+		res, err := Run(context.Background(), labelled12(dir, method), Events{})
+		require.NoError(t, err)
+		require.Len(t, res.Broken, 1)
+		require.Equal(t, filepath.Base(files[0]), filepath.Base(res.Broken[0].Name))
+		require.ErrorContains(t, res.Broken[0].Err, "")
+		require.NotNil(t, res.Epochs[0].Pseudo)
+	}
+}
+
+// Text features from a file make the labels that their prompts make, and are found from any folder.
+func TestTextFeaturesInTheLoop(t *testing.T) {
+	dir := folder(t, 30)
+	c := labelled12(dir, "vlpl")
+	want := labelsOf(t, c, 2)
+	m, err := clip.OpenBuiltin(clip.Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	ds, err := Open(c)
+	require.NoError(t, err)
+	defer ds.Close()
+	s, err := c.labelSettings()
+	require.NoError(t, err)
+	l, err := vlm.New(t.Context(), m, ds.Classes, s)
+	require.NoError(t, err)
+	f, err := l.Text()
+	require.NoError(t, err)
+	a, err := npy.New([]int64{int64(ds.C()), int64(len(f) / ds.C())}, f)
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	require.NoError(t, npy.Write("text.npy", a))
+	c.TextFeatures = "text.npy"
+	require.Equal(t, want, labelsOf(t, c, 2))
+	p, err := c.prepare()
+	require.NoError(t, err)
+	require.True(t, filepath.IsAbs(p.TextFeatures))
 }

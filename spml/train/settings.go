@@ -49,6 +49,7 @@ var settingDocs = map[string]string{
 	"clip":            "image-text model that makes pseudo-labels while training, file or folder, or builtin (default for shapes)",
 	"clip_precision":  "arithmetic of that model: fp32, bf16, fp16 (default fp32)",
 	"pseudo_options":  "settings of the labels it makes, NAME=VALUE joined by commas: tau, theta, delta, nu, top_k, grid, overlap, noise, noise_seed, relation, top_u, weight, template, text_features, preprocess",
+	"text_features":   ".npy file [classes, width] with that model's embeddings of the classes, in place of prompts",
 	"mode":            "fine-tune or frozen",
 	"head":            "linear, decoder (LAC's label-wise decoder), ml-decoder or dualcoop (default linear; decoder for lac)",
 	"context":         "with --method dualcoop: learned tokens of each prompt (default 16)",

@@ -26,7 +26,12 @@
 // classes, names and labels, and ends in the identical file; photos that changed meanwhile are not noticed. One run at a time writes a
 // file; a second one is refused.
 //
+// # Several processes
+//
+// With Outputs.Shard each process labels its part of the batches of the whole pass, without speaking to the others, and the last one to end writes the files, which are those
+// of a single process with as many threads.
+//
 // # Memory, threads
 //
-// Memory holds two batches of photos and one byte for each label. A Labeller is safe for many goroutines.
+// Memory holds two batches of photos, whatever the number of photos, beside the data set itself. A Labeller is safe for many goroutines.
 package vlm

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
 )
 
@@ -73,6 +72,30 @@ func openJournal(path, fingerprint string) (j *journal, other bool, err error) {
 	return j, other, nil
 }
 
+// readJournal opens a journal of this fingerprint for reading; others are errors, and fs.ErrNotExist where there is none.
+func readJournal(path, fingerprint string) (*journal, error) {
+	head, err := json.Marshal(journalHead{fingerprint})
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{f: f, head: int64(len(head)) + 1}
+	old := make([]byte, len(head))
+	if _, err := io.ReadFull(f, old); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.Join(err, f.Close())
+	}
+	if !bytes.Equal(old, head) {
+		return nil, errors.Join(fmt.Errorf("%w: %s is of another run (model, settings or data differ); delete it, or start that run again", ErrSettings, path), f.Close())
+	}
+	if err := j.each(func([]byte) error { return nil }, func(int64) { j.done++ }); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return j, nil
+}
+
 // each calls frame with every whole frame's payload, valid during the call, and past with the place after it.
 func (j *journal) each(frame func([]byte) error, past func(at int64)) error {
 	if _, err := j.f.Seek(j.head, io.SeekStart); err != nil {
@@ -127,11 +150,3 @@ func (j *journal) add(payload []byte) error {
 }
 
 func (j *journal) close() error { return j.f.Close() }
-
-// remove deletes the journal of a finished run.
-func (j *journal) remove() error {
-	if err := os.Remove(j.f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}

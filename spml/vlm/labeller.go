@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"image"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/gospml/gospml/clip"
@@ -28,6 +30,7 @@ type Labeller struct {
 	model    *clip.Model
 	prepare  *clip.Preprocessor
 	text     *torch.Tensor // [C, E], normalised
+	source   string        // where the text features come from, where that is worth a word
 }
 
 // New makes a labeller for classes. The model stays the caller's and must not be closed before the labeller's last use.
@@ -90,14 +93,40 @@ func (l *Labeller) features(ctx context.Context, c clip.Config) (*torch.Tensor, 
 	if c.Text == nil {
 		return nil, fmt.Errorf("%w: the model has no text tower; give text features (.npy of %d × %d) in place of prompts", ErrSettings, len(names), c.EmbedDim)
 	}
-	if len(s.Templates) == 1 {
-		return l.model.EncodeText(ctx, s.prompts(s.Templates[0], names))
+	kept, err := l.cachedText(names)
+	if err != nil {
+		return nil, err
 	}
-	templates := make([]string, len(s.Templates))
-	for i, t := range s.Templates {
-		templates[i] = s.prompts(t, []string{"{}"})[0]
+	return l.throughCache(kept, len(names), c.EmbedDim, func() (*torch.Tensor, error) {
+		if len(s.Templates) == 1 {
+			return l.model.EncodeText(ctx, s.prompts(s.Templates[0], names))
+		}
+		templates := make([]string, len(s.Templates))
+		for i, t := range s.Templates {
+			templates[i] = s.prompts(t, []string{"{}"})[0]
+		}
+		return l.model.ClassFeatures(ctx, names, templates)
+	})
+}
+
+// Source says whether the text features came from the cache or went there, "" without a cache.
+func (l *Labeller) Source() string { return l.source }
+
+// weights are the paths of the model's files.
+func (l *Labeller) weights() []string {
+	m := l.model.Loaded()
+	dir := m.Path
+	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
+		dir = filepath.Dir(dir)
 	}
-	return l.model.ClassFeatures(ctx, names, templates)
+	var files []string
+	for _, w := range m.Weights {
+		if !filepath.IsAbs(w) {
+			w = filepath.Join(dir, w)
+		}
+		files = append(files, w)
+	}
+	return files
 }
 
 // readMatrix reads a .npy file of numbers [rows, columns]; what says of what.

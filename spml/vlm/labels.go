@@ -33,18 +33,20 @@ func (s *Settings) Labels(global, tiles *torch.Tensor, observed []int8) (*Labels
 	if s.Method == VLPL {
 		return s.vlpl(global, observed)
 	}
-	var seen *torch.Tensor
+	var v *label.DAMPValues
+	var bad error
 	err := torch.Try(func() {
-		seen = torch.FromSlice(s.seen(func() []float32 { return torch.ToSlice[float32](global) }, observed, shape[1]), shape...)
-		if d := global.Device(); d.Type != torch.DeviceCPU {
-			seen = seen.ToDevice(d)
-		}
+		torch.Scope(func(*torch.Arena) {
+			seen := torch.FromSlice(s.seen(func() []float32 { return torch.ToSlice[float32](global) }, observed, shape[1]), shape...)
+			if d := global.Device(); d.Type != torch.DeviceCPU {
+				seen = seen.ToDevice(d)
+			}
+			v, bad = label.DAMPSlices(global, tiles, seen, s.damp())
+		})
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = bad
 	}
-	defer seen.Free()
-	v, err := label.DAMPSlices(global, tiles, seen, s.damp())
 	if err != nil {
 		return nil, err
 	}

@@ -25,10 +25,14 @@ type Outputs struct {
 	Evidence string // .jsonl, an Evidence a photo
 	Sheet    string // .html, the first photos with their labels and scores, in one file
 	Photos   int    // of the sheet; 0: 60
+	Shard    Shard  // the part of the pass that this process does; the files are those of the whole
 }
 
-// journal is the path of what is kept while the run goes.
-func (o *Outputs) journal() (string, error) {
+// base is the path beside which is kept what a run has done.
+func (o *Outputs) base() (string, error) {
+	if err := o.Shard.check(); err != nil {
+		return "", err
+	}
 	for _, f := range []struct{ path, ending string }{{o.Labels, ".npy"}, {o.Evidence, ".jsonl"}, {o.Sheet, ".html"}} {
 		if f.path != "" && !strings.EqualFold(filepath.Ext(f.path), f.ending) {
 			return "", fmt.Errorf("%w: %s does not end in %s", ErrSettings, f.path, f.ending)
@@ -36,7 +40,7 @@ func (o *Outputs) journal() (string, error) {
 	}
 	for _, p := range []string{o.Labels, o.Evidence} {
 		if p != "" {
-			return p + ".partial", nil
+			return p, nil
 		}
 	}
 	return "", fmt.Errorf("%w: neither labels nor evidence has a file", ErrSettings)
@@ -56,9 +60,9 @@ func (e *Events) note(format string, a ...any) {
 }
 
 // Run labels all photos of a data set and writes the outputs. Interrupted by ctx, a failure or a kill it leaves a journal, FILE.partial, from which the next call
-// with the same settings goes on.
+// with the same settings goes on. A part of a pass ([Shard]) that is not the last to end writes no outputs; its summary says who has not.
 func (l *Labeller) Run(ctx context.Context, ds *data.Dataset, o Outputs, e Events) (sum *Summary, err error) {
-	path, err := o.journal()
+	base, err := o.base()
 	if err != nil {
 		return nil, err
 	}
@@ -73,49 +77,56 @@ func (l *Labeller) Run(ctx context.Context, ds *data.Dataset, o Outputs, e Event
 	if err != nil {
 		return nil, err
 	}
-	j, other, err := openJournal(path, print)
+	path := o.Shard.journal(base)
+	j, other, err := openJournal(path, o.Shard.print(print))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, j.close()) }()
-	begun := min(j.done*l.settings.Batch, ds.N())
+	from, to := o.Shard.batches(l.settings.batches(ds.N()))
+	first := from * l.settings.Batch
+	n := max(0, min(to*l.settings.Batch, ds.N())-first)
+	done := func() int { return min(j.done*l.settings.Batch, n) }
+	begun := done()
 	if other {
 		e.note("%s was of another run (model, settings or data differ): starting anew", path)
 	} else if begun > 0 {
-		e.note("going on after %d of %d photos, from %s", begun, ds.N(), path)
+		e.note("going on after %d of %d photos, from %s", begun, n, path)
 	}
 	start := time.Now()
-	if err := l.pass(ctx, ds, src, j, e); err != nil {
-		return nil, fmt.Errorf("stopped after %d of %d photos, which %s keeps for the next run with the same settings: %w", min(j.done*l.settings.Batch, ds.N()), ds.N(), path, err)
+	if err := l.pass(ctx, ds, src, j, first, first+n, e); err != nil {
+		return nil, fmt.Errorf("stopped after %d of %d photos, which %s keeps for the next run with the same settings: %w", done(), n, path, err)
 	}
 	seconds := time.Since(start).Seconds()
-	sum, labels, err := l.collect(ds, j, e)
+	if o.Shard.whole() {
+		if sum, err = l.write(ds, src, []part{{path: path, j: j}}, o, e); err == nil {
+			err = os.Remove(path)
+		}
+	} else {
+		sum, err = l.merge(ctx, ds, src, o, base, print, e)
+	}
 	if err != nil {
 		return nil, err
 	}
 	sum.Resumed = begun
-	if n := ds.N() - begun; n > 0 && seconds > 0 {
-		sum.PerSecond = float64(n) / seconds
+	if n > begun && seconds > 0 {
+		sum.PerSecond = float64(n-begun) / seconds
 	}
-	if err := l.write(ds, src, j, o, labels); err != nil {
-		return nil, err
-	}
-	return sum, j.remove()
+	return sum, nil
 }
 
-// pass labels what the journal lacks: while one batch is encoded the next is read.
-func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSource, j *journal, e Events) error {
+// pass labels what the journal lacks of the rows first … last-1: while one batch is encoded the next is read.
+func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSource, j *journal, first, last int, e Events) error {
 	ctx, cancel := context.WithCancel(ctx)
 	type loaded struct {
 		b   *batch
 		err error
 	}
-	ready, n := make(chan loaded), ds.N()
-	size := l.settings.Batch
+	ready, size := make(chan loaded), l.settings.Batch
 	go func() {
 		defer close(ready)
-		for from := j.done * size; from < n; from += size {
-			b, err := l.read(ctx, src, from, min(n, from+size))
+		for from := first + j.done*size; from < last; from += size {
+			b, err := l.read(ctx, src, from, min(last, from+size))
 			select {
 			case ready <- loaded{b, err}:
 			case <-ctx.Done():
@@ -137,7 +148,7 @@ func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSourc
 			}
 		}
 	}()
-	start, begun := time.Now(), min(j.done*size, n)
+	start, begun := time.Now(), min(j.done*size, last-first)
 	for r := range ready {
 		if r.err != nil {
 			return r.err
@@ -151,8 +162,8 @@ func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSourc
 			return err
 		}
 		if e.Step != nil {
-			done := r.b.rows[len(r.b.rows)-1] + 1
-			e.Step(done, n, float64(done-begun)/max(time.Since(start).Seconds(), 1e-9))
+			done := r.b.rows[len(r.b.rows)-1] + 1 - first
+			e.Step(done, last-first, float64(done-begun)/max(time.Since(start).Seconds(), 1e-9))
 		}
 	}
 	return ctx.Err()
@@ -199,49 +210,57 @@ func (l *Labeller) payload(ctx context.Context, ds *data.Dataset, b *batch) ([]b
 	return out, nil
 }
 
-// frames walks over the journal's batches: their first row, pseudo-labels and lines.
-func (l *Labeller) frames(ds *data.Dataset, j *journal, f func(from int, pseudo, lines []byte) error) error {
+// frames walks over the batches of all parts: their first row, pseudo-labels and lines.
+func (l *Labeller) frames(ds *data.Dataset, all []part, f func(from int, pseudo, lines []byte) error) error {
 	from := 0
-	err := j.each(func(p []byte) error {
-		n := min(l.settings.Batch, ds.N()-from)
-		if n < 1 || len(p) < n*ds.C() {
-			return fmt.Errorf("%s: a frame does not fit the data set; delete the file", j.f.Name())
-		}
-		if err := f(from, p[:n*ds.C()], p[n*ds.C():]); err != nil {
-			return err
-		}
-		from += n
-		return nil
-	}, func(int64) {})
-	if err == nil && from != ds.N() {
-		err = fmt.Errorf("%s holds %d of %d photos; start again", j.f.Name(), from, ds.N())
-	}
-	return err
-}
-
-// write writes the outputs.
-func (l *Labeller) write(ds *data.Dataset, src data.RawSource, j *journal, o Outputs, labels []int8) error {
-	if o.Evidence != "" {
-		err := atomicfile.WriteFile(o.Evidence, 0o666, func(w io.Writer) error {
-			return l.frames(ds, j, func(_ int, _, lines []byte) error { _, err := w.Write(lines); return err })
-		})
+	for _, p := range all {
+		err := p.j.each(func(b []byte) error {
+			n := min(l.settings.Batch, ds.N()-from)
+			if n < 1 || len(b) < n*ds.C() {
+				return fmt.Errorf("%s: a frame does not fit the data set; delete the file", p.path)
+			}
+			if err := f(from, b[:n*ds.C()], b[n*ds.C():]); err != nil {
+				return err
+			}
+			from += n
+			return nil
+		}, func(int64) {})
 		if err != nil {
 			return err
 		}
 	}
+	if from != ds.N() {
+		return fmt.Errorf("%s holds %d of %d photos; start again", all[len(all)-1].path, from, ds.N())
+	}
+	return nil
+}
+
+// write writes the outputs, batch by batch, and counts.
+func (l *Labeller) write(ds *data.Dataset, src data.RawSource, all []part, o Outputs, e Events) (sum *Summary, err error) {
+	if o.Evidence != "" {
+		err := atomicfile.WriteFile(o.Evidence, 0o666, func(w io.Writer) error {
+			return l.frames(ds, all, func(_ int, _, lines []byte) error { _, err := w.Write(lines); return err })
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
 	if o.Sheet != "" {
-		if err := l.sheet(ds, src, j, o); err != nil {
-			return err
+		if err := l.sheet(ds, src, all, o); err != nil {
+			return nil, err
 		}
 	}
 	if o.Labels == "" {
-		return nil
+		return l.collect(ds, all, e, nil)
 	}
-	a, err := npy.New([]int64{int64(ds.N()), int64(ds.C())}, labels)
-	if err != nil {
+	err = atomicfile.WriteFile(o.Labels, 0o666, func(w io.Writer) error {
+		err := npy.Begin(w, "|i1", []int64{int64(ds.N()), int64(ds.C())})
+		if err == nil {
+			sum, err = l.collect(ds, all, e, func(labels []byte) error { _, err := w.Write(labels); return err })
+		}
 		return err
-	}
-	return npy.Write(o.Labels, a)
+	})
+	return sum, err
 }
 
 // lines decodes the lines of a frame.
@@ -267,17 +286,8 @@ func (l *Labeller) fingerprint(ds *data.Dataset) (string, error) {
 	}
 	files := []string{l.settings.TextFeatures, l.settings.Relation}
 	if m := l.model.Loaded(); m != nil {
-		fmt.Fprintln(h, m.Kind, m.Stored, l.model.Frozen())
-		dir := m.Path
-		if st, err := os.Stat(dir); err == nil && !st.IsDir() {
-			dir = filepath.Dir(dir)
-		}
-		for _, w := range m.Weights {
-			if !filepath.IsAbs(w) {
-				w = filepath.Join(dir, w)
-			}
-			files = append(files, w)
-		}
+		fmt.Fprintln(h, m.Kind, m.Stored, l.model.Frozen(), l.model.DType())
+		files = append(files, l.weights()...)
 	}
 	for _, p := range files {
 		if st, err := os.Stat(p); err == nil { // the built-in model has no file

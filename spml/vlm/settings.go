@@ -59,6 +59,7 @@ type Settings struct {
 	TextFeatures string   `json:"text_features,omitempty"` // .npy [C, E] of text embeddings, in place of prompts
 	Preprocess   string   `json:"preprocess"`              // one of clip.Variants
 	Seed         uint32   `json:"seed"`                    // of tiles and noise
+	Cache        string   `json:"-"`                       // folder that keeps features of prompts by model and prompts (TextCache); "": none
 	Batch        int      `json:"batch"`                   // photos at a time
 }
 
@@ -164,6 +165,9 @@ func (s *Settings) views() int {
 	}
 	return 1
 }
+
+// batches is how many batches a pass over n photos has.
+func (s *Settings) batches(n int) int { return (n + s.Batch - 1) / s.Batch }
 
 func (s *Settings) damp() label.DAMPConfig {
 	form := map[string]label.DAMPForm{Default: label.DAMPDefault, Paper: label.DAMPPaper, Code: label.DAMPCode, Count: label.DAMPCount}[s.Form]

@@ -36,7 +36,7 @@ type box struct {
 }
 
 // sheet writes the first photos with their labels as one HTML file, which needs no other.
-func (l *Labeller) sheet(ds *data.Dataset, src data.RawSource, j *journal, o Outputs) error {
+func (l *Labeller) sheet(ds *data.Dataset, src data.RawSource, all []part, o Outputs) error {
 	most := o.Photos
 	if most <= 0 {
 		most = sheetPhotos
@@ -51,7 +51,7 @@ func (l *Labeller) sheet(ds *data.Dataset, src data.RawSource, j *journal, o Out
 			return err
 		}
 		done := 0
-		err := l.frames(ds, j, func(_ int, _, lines []byte) error {
+		err := l.frames(ds, all, func(_ int, _, lines []byte) error {
 			return decodeLines(lines, func(e Evidence) error {
 				if done == most {
 					return errEnough

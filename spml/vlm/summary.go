@@ -25,6 +25,10 @@ type Summary struct {
 	Resumed   int           `json:"resumed"`   // photos that an earlier run had labelled
 	PerSecond float64       `json:"photos_per_second"`
 
+	Shard   string   `json:"shard,omitempty"`   // "2/4" where the pass is done in parts
+	Waiting []string `json:"waiting,omitempty"` // parts that have not ended: the last of them writes the outputs, and nothing is counted here
+	Merged  bool     `json:"merged,omitempty"`  // another part has written the outputs, and nothing is counted here
+
 	Known   int                  `json:"photos_with_full_labels"`
 	Quality metric.PseudoQuality `json:"quality"` // of the pseudo-positives, over the photos with full labels
 }
@@ -32,6 +36,12 @@ type Summary struct {
 // String is the summary for people.
 func (s *Summary) String() string {
 	b := &strings.Builder{}
+	switch {
+	case s.Merged:
+		return fmt.Sprintf("shard %s has ended; another one wrote the files\n", s.Shard)
+	case len(s.Waiting) > 0:
+		return fmt.Sprintf("shard %s has ended; %s have not, and the last of them writes the files\n", s.Shard, strings.Join(s.Waiting, ", "))
+	}
 	n := float64(max(s.Photos, 1))
 	fmt.Fprintf(b, "%d photos, %d classes: %.2f positives a photo (%d observed, %d pseudo), %.2f negatives, %d photos without a positive\n",
 		s.Photos, s.Classes, float64(s.Positives)/n, s.Observed, s.Pseudo, float64(s.Negatives)/n, s.Empty)
@@ -52,13 +62,13 @@ type unreadable string
 
 func (u unreadable) Error() string { return string(u) }
 
-// collect reads the journal into the final labels [N, C] and their summary.
-func (l *Labeller) collect(ds *data.Dataset, j *journal, e Events) (*Summary, []int8, error) {
+// collect counts all photos and gives the final labels [n, C] of each batch to rows; nil: to nobody.
+func (l *Labeller) collect(ds *data.Dataset, all []part, e Events, rows func(labels []byte) error) (*Summary, error) {
 	c := ds.C()
 	s := &Summary{Photos: ds.N(), Classes: c, PerClass: make([]int, c)}
-	labels := make([]int8, 0, ds.N()*c)
-	err := l.frames(ds, j, func(from int, pseudo, lines []byte) error {
-		raw := make([]int8, c)
+	raw := make([]int8, c)
+	err := l.frames(ds, all, func(from int, pseudo, lines []byte) error {
+		labels := make([]byte, 0, len(pseudo))
 		for i := range len(pseudo) / c {
 			for k := range raw {
 				raw[k] = int8(pseudo[i*c+k])
@@ -67,7 +77,14 @@ func (l *Labeller) collect(ds *data.Dataset, j *journal, e Events) (*Summary, []
 			if err != nil {
 				return err
 			}
-			labels = append(labels, final...)
+			for _, y := range final {
+				labels = append(labels, byte(y))
+			}
+		}
+		if rows != nil {
+			if err := rows(labels); err != nil {
+				return err
+			}
 		}
 		return decodeLines(lines, func(v Evidence) error {
 			if v.Error != "" {
@@ -80,7 +97,7 @@ func (l *Labeller) collect(ds *data.Dataset, j *journal, e Events) (*Summary, []
 			return nil
 		})
 	})
-	return s, labels, err
+	return s, err
 }
 
 // add counts a photo and gives its final labels.

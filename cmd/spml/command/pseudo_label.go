@@ -12,6 +12,7 @@ import (
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/vlm"
+	"github.com/gospml/gospml/torch/dist"
 )
 
 type pseudoFlags struct {
@@ -23,7 +24,8 @@ type pseudoFlags struct {
 	templates                             []string
 	tau, theta, delta, nu, overlap        float64
 	topK, grid, batch, photos             int
-	noNoise, asJSON                       bool
+	noNoise, asJSON, noCache              bool
+	shard                                 string
 	options                               func() (data.Options, error)
 }
 
@@ -39,7 +41,8 @@ labels.jsonl has a line for each photo with scores and, for DAMP, the best tile.
   spml pseudo-label --method vlpl --clip ViT-L-14-336px.pt --preset voc --data VOC2012 --out labels.npy
   spml train --method vlpl --data VOC2012 --data-seed 1200 --pseudo-labels labels.npy --weights resnet50.safetensors
   spml pseudo-label --method damp --clip ViT-B-16.pt --preset coco --data coco --out labels.npy --evidence labels.jsonl --html sheet.html
-  spml pseudo-label --method vlpl --clip builtin --data photos --text-features text.npy --out labels.npy
+  spml pseudo-label --method vlpl --clip ViT-L-14-336px.pt --data VOC2012 --text-features VOC20text_feature.npy --out labels.npy
+  torchrun --no-python --nproc-per-node 4 -- spml pseudo-label --method damp --clip ViT-B-16.pt --preset coco --data coco --out labels.npy
 
 --preset has the papers' numbers for a data set, --form whose description is followed: default (paper's numbers, CLIP's statistics), paper, code (the
 released programs: their numbers, prompts and preprocessing), count. --seed draws the tiles, and the observed labels where the data has none: give
@@ -73,6 +76,8 @@ the same to spml train as --data-seed.`,
 	f.StringVar(&o.dtype, "dtype", "float32", "arithmetic: float32, bfloat16, float16")
 	f.StringVar(&o.size, "image-size", "", "N or HxW instead of the model's; position embeddings are resized")
 	f.IntVar(&o.batch, "batch-size", 0, "photos at a time (default: 32, damp 8)")
+	f.StringVar(&o.shard, "shard", "", "I/N: only the I-th of N parts; the process that ends last writes the files. Under torchrun and other launchers each process takes its part by itself")
+	f.BoolVar(&o.noCache, "no-text-cache", false, "encode the prompts anew instead of keeping their features in the cache folder")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, off")
 	o.options = dataFlags(f)
@@ -123,6 +128,11 @@ func (o *pseudoFlags) settings(cmd *cobra.Command) (vlm.Settings, error) {
 		s.Preprocess = o.preprocess
 	}
 	s.TextFeatures = o.features
+	if !o.noCache {
+		if s.Cache, err = vlm.TextCache(); err != nil {
+			return s, err
+		}
+	}
 	s.Names, err = readTexts(o.names)
 	return s, err
 }
@@ -139,6 +149,20 @@ func (o *pseudoFlags) outputs() (vlm.Outputs, error) {
 		out.Labels, out.Evidence = "", o.out
 	default:
 		return out, usageError{fmt.Errorf("--out %q: the file's name has to end in .npy or .jsonl", o.out)}
+	}
+	var err error
+	if o.shard != "" {
+		if out.Shard, err = vlm.ParseShard(o.shard); err != nil {
+			return out, usageError{err}
+		}
+		return out, nil
+	}
+	env, err := dist.FromEnv()
+	if err != nil {
+		return out, err
+	}
+	if env.WorldSize > 1 {
+		out.Shard = vlm.Shard{Index: env.Rank, Count: env.WorldSize}
 	}
 	return out, nil
 }
@@ -188,6 +212,9 @@ func (o *pseudoFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if source := l.Source(); source != "" {
+		r.note(source)
+	}
 	sum, err := l.Run(ctx, ds, out, vlm.Events{Note: r.note, Step: r.encoded, Broken: func(b data.Broken) { r.note("left with its observed labels: " + b.Error()) }})
 	r.clear()
 	if err != nil {
@@ -195,6 +222,10 @@ func (o *pseudoFlags) run(cmd *cobra.Command) error {
 	}
 	if o.asJSON {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(sum)
+	}
+	if sum.Merged || len(sum.Waiting) > 0 {
+		_, err = fmt.Fprint(cmd.OutOrStdout(), sum)
+		return err
 	}
 	files := []string{}
 	for _, p := range []string{out.Labels, out.Evidence, out.Sheet} {

@@ -85,6 +85,43 @@ func TestPseudoLabelAndTrain(t *testing.T) {
 	require.Equal(t, n, bytes.Count(b, []byte("\n")))
 }
 
+// Parts of a pass, by flag and by a launcher's variables, end in the files of the whole.
+func TestPseudoLabelShards(t *testing.T) {
+	dir, tmp := drawnFolder(t, 30), t.TempDir()
+	label := func(out string, more ...string) string {
+		code, stdout, stderr := spml(t, nil, append([]string{"pseudo-label", "--method", "vlpl", "--clip", "builtin", "--data", dir, "--batch-size", "4", "--out",
+			filepath.Join(tmp, out+".npy"), "--evidence", filepath.Join(tmp, out+".jsonl")}, more...)...)
+		require.Zero(t, code, stderr)
+		return stdout
+	}
+	same := func(out string) {
+		t.Helper()
+		for _, end := range []string{".npy", ".jsonl"} {
+			want, err := os.ReadFile(filepath.Join(tmp, "whole"+end))
+			require.NoError(t, err)
+			got, err := os.ReadFile(filepath.Join(tmp, out+end))
+			require.NoError(t, err)
+			require.Equal(t, string(want), string(got))
+		}
+	}
+	require.Contains(t, label("whole"), "30 photos")
+	require.Contains(t, label("flags", "--shard", "3/3"), "shard 3/3 has ended; 1/3, 2/3 have not")
+	require.Contains(t, label("flags", "--shard", "1/3"), "2/3 have not")
+	require.Contains(t, label("flags", "--shard", "2/3"), "30 photos")
+	same("flags")
+	t.Setenv("WORLD_SIZE", "2")
+	t.Setenv("MASTER_ADDR", "127.0.0.1")
+	t.Setenv("MASTER_PORT", "29500")
+	t.Setenv("RANK", "0")
+	require.Contains(t, label("ranks"), "2/2 have not")
+	t.Setenv("RANK", "1")
+	require.Contains(t, label("ranks"), "wrote ")
+	same("ranks")
+	code, _, stderr := spml(t, nil, "pseudo-label", "--method", "vlpl", "--clip", "builtin", "--data", dir, "--out", filepath.Join(tmp, "x.npy"), "--shard", "3/2")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "want I/N")
+}
+
 func TestPseudoLabelUsage(t *testing.T) {
 	dir, out := drawnFolder(t, 3), filepath.Join(t.TempDir(), "l.npy")
 	base := []string{"pseudo-label", "--method", "vlpl", "--clip", "builtin", "--data", dir, "--out", out}
