@@ -32,7 +32,8 @@ const OwnFeatures = "data"
 // Config are the settings of a run. The zero value of a field means its default, which Resolve fills in.
 type Config struct {
 	Data string `yaml:"data"` // a data set in any format of data.Open, or "shapes"
-	// DataOptions are the choices of data.Open by name (data.OptionNames), NAME=VALUE joined by commas: missing=skip,images=photos
+	// DataOptions are the choices of data.Open by name (data.OptionNames), NAME=VALUE joined by commas: missing=skip,images=photos; of shapes
+	// the pictures of each part: train=2000,val=500,test=1000
 	DataOptions string  `yaml:"data_options,omitempty"`
 	DataSeed    *uint32 `yaml:"data_seed"` // draw of the single positives, and the pictures of shapes; default Seed
 	Method      string  `yaml:"method"`    // id of the loss
@@ -74,8 +75,9 @@ type Config struct {
 	// StageOne is the run directory of the first of two stages, which several runs may share; by default stage1 inside the run's own. What is done there
 	// is not done again.
 	StageOne string `yaml:"stage_one,omitempty"`
-	// StageOneDelta is the first stage's δ; 0 = plc's default. Params hold the second one's.
+	// StageOneDelta is the first stage's δ; 0 = plc's default. Params hold the second one's. StageOneLR is its learning rate; 0 = LR.
 	StageOneDelta float64 `yaml:"stage_one_delta,omitempty"`
+	StageOneLR    float64 `yaml:"stage_one_lr,omitempty"`
 	// Init is a run directory (or its model folder) whose weights the run starts from, as far as names and shapes fit.
 	Init      string `yaml:"init,omitempty"`
 	BatchNorm string `yaml:"batch_norm"`

@@ -317,6 +317,8 @@ func (c *Config) resolveHead(e *loss.Entry) error {
 		return fail("stage_one_delta is %v, want a probability below 1", c.StageOneDelta)
 	case c.StageOneDelta != 0 && c.Stages < 2:
 		return fail("stage_one_delta is the first of two stages' δ; this run has one stage: --param delta=%v", c.StageOneDelta)
+	case c.StageOneLR < 0 || c.StageOneLR != 0 && c.Stages < 2:
+		return fail("stage_one_lr is the first of two stages' learning rate, 0 or more; this run has %d stage(s)", max(c.Stages, 1))
 	case c.StageOne != "" && c.Stages < 2:
 		return fail("stage_one is where the first of two stages lies; this run has one stage")
 	case c.Stages < 0 || c.Stages > 2:

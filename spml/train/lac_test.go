@@ -359,3 +359,27 @@ func TestStrongViews(t *testing.T) {
 	require.Equal(t, map[string]float64{"delta": 0.7, "lam": 2}, first.Params)
 	require.Equal(t, "crop", first.StrongView)
 }
+
+// The parts of shapes may be of another size, and what is no part is refused.
+func TestShapesParts(t *testing.T) {
+	c, err := Config{Data: ShapesName, Method: "an", DataOptions: "train=30,test=7"}.Resolve()
+	require.NoError(t, err)
+	ds, err := Open(c)
+	require.NoError(t, err)
+	defer ds.Close()
+	require.Len(t, ds.Rows(data.Train), 30)
+	require.Len(t, ds.Rows(data.Val), 500)
+	require.Len(t, ds.Rows(data.Test), 7)
+	for _, bad := range []string{"train=0", "train", "pictures=3", "val=x"} {
+		_, err := Config{Data: ShapesName, Method: "an", DataOptions: bad}.Resolve()
+		require.ErrorContains(t, err, "shapes takes train=N")
+	}
+	c = withDecoder("x", "lac")
+	c.LR, c.StageOneLR = 1e-4, 1e-3
+	c.Weights, c.Data, c.Backbone = "", ShapesName, "small_cnn"
+	c, err = c.Resolve()
+	require.NoError(t, err)
+	first, err := c.FirstStage()
+	require.NoError(t, err)
+	require.Equal(t, []float64{1e-3, 1e-3, 1e-4, 1e-4}, []float64{first.LR, first.HeadLR, c.LR, c.HeadLR})
+}

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gospml/gospml/data"
@@ -13,7 +15,11 @@ import (
 // Open opens the data set of a configuration: drawn shapes, or files of any format that data.Open reads. The caller closes it.
 func Open(c Config) (*data.Dataset, error) {
 	if c.Data == ShapesName {
-		ds, err := shapes.New(uint64(*c.DataSeed), shapesTrain, shapesVal, shapesTest)
+		n, err := shapesParts(c.DataOptions)
+		if err != nil {
+			return nil, &ConfigError{err.Error()}
+		}
+		ds, err := shapes.New(uint64(*c.DataSeed), n[0], n[1], n[2])
 		if err != nil {
 			return nil, err
 		}
@@ -26,8 +32,32 @@ func Open(c Config) (*data.Dataset, error) {
 	return data.Open(c.Data, o)
 }
 
+// shapesParts reads the sizes of the parts of shapes: train=N,val=N,test=N, each of them optional.
+func shapesParts(text string) (n [3]int, err error) {
+	n = [3]int{shapesTrain, shapesVal, shapesTest}
+	if text == "" {
+		return n, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		at := slices.Index([]string{"train", "val", "test"}, strings.TrimSpace(name))
+		v, err := strconv.Atoi(strings.TrimSpace(value))
+		if at < 0 || err != nil || v < 1 {
+			return n, fmt.Errorf("data options %q: shapes takes train=N, val=N and test=N, numbers of drawn pictures", part)
+		}
+		n[at] = v
+	}
+	return n, nil
+}
+
 // dataOptions are the choices of data.Open.
 func (c Config) dataOptions() (data.Options, error) {
+	if c.Data == ShapesName {
+		if _, err := shapesParts(c.DataOptions); err != nil {
+			return data.Options{}, &ConfigError{err.Error()}
+		}
+		return data.Options{}, nil
+	}
 	o, err := ParseDataOptions(c.DataOptions)
 	if err != nil {
 		return o, &ConfigError{err.Error()}

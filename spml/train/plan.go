@@ -2,8 +2,8 @@ package train
 
 import (
 	"context"
+	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,11 +22,14 @@ type Plan struct {
 	ScoreSeconds    float64 `json:"score_seconds"` // of 32 images
 	Seconds         float64 `json:"seconds"`       // of the whole run, with validation and test after each epoch
 	ResidentBytes   int64   `json:"resident_bytes"`
-	MemoryBytes     int64   `json:"memory_bytes"` // with the cache of decoded images
+	PeakBytes       int64   `json:"peak_bytes"`   // the most that the process held in the measured steps and scores
+	MemoryBytes     int64   `json:"memory_bytes"` // that, with the rest of the cache of decoded images
 	Checkpoints     int     `json:"checkpoints"`
 	CheckpointBytes int64   `json:"checkpoint_bytes"`
 	ModelBytes      int64   `json:"model_bytes"`
 	DiskBytes       int64   `json:"disk_bytes"`
+	// First is the first of two stages, whose time and disk are part of the sums above; nil where there is one.
+	First *Plan `json:"first_stage,omitempty"`
 }
 
 // planSteps are taken to measure; the first warms up and does not count.
@@ -43,7 +46,27 @@ func Estimate(ctx context.Context, c Config, ev Events) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{}
-	err = guard(func() error { return estimate(ctx, c, ev, p) })
+	err = guard(func() error {
+		if c.Stages == 2 && c.Init == "" {
+			first, err := c.FirstStage()
+			if err != nil {
+				return err
+			}
+			p.First = &Plan{}
+			if err := estimate(ctx, first, ev, p.First); err != nil {
+				return fmt.Errorf("stage 1: %w", err)
+			}
+		}
+		if err := estimate(ctx, c, ev, p); err != nil {
+			return err
+		}
+		if f := p.First; f != nil {
+			p.Seconds += f.Seconds
+			p.DiskBytes += f.DiskBytes
+			p.MemoryBytes = max(p.MemoryBytes, f.MemoryBytes)
+		}
+		return nil
+	})
 	return p, err
 }
 
@@ -107,8 +130,9 @@ func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
 	p.CheckpointBytes, p.ModelBytes = bytesIn(sd), bytesIn(t.l.state())
 	p.Checkpoints = c.KeepLast + c.KeepBest
 	p.DiskBytes = int64(p.Checkpoints+1)*p.CheckpointBytes + p.ModelBytes // one more while it is written
-	p.ResidentBytes = resident()
-	p.MemoryBytes = p.ResidentBytes
+	p.ResidentBytes = memory("VmRSS:")
+	p.PeakBytes = max(memory("VmHWM:"), p.ResidentBytes)
+	p.MemoryBytes = p.PeakBytes
 	if c.Mode == FineTune && c.Cache != string(data.CacheNone) && c.Cache != string(data.CacheFile) {
 		side := int64(c.ImageSize)
 		p.MemoryBytes += min(int64(c.CacheMB)<<20, 3*side*side*int64(ds.N()))
@@ -123,15 +147,14 @@ func bytesIn(sd nn.StateDict) (n int64) {
 	return n
 }
 
-// resident is the memory of the process, 0 where the system does not say.
-func resident() int64 {
-	b, err := os.ReadFile("/proc/self/statm")
+// memory reads a line of the system's account of this process, 0 where there is none.
+func memory(line string) int64 {
+	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
-	if f := strings.Fields(string(b)); len(f) > 1 {
-		pages, _ := strconv.ParseInt(f[1], 10, 64)
-		return pages * int64(os.Getpagesize())
-	}
-	return 0
+	_, rest, _ := strings.Cut(string(b), line)
+	var kb int64
+	_, _ = fmt.Sscan(rest, &kb)
+	return kb << 10
 }

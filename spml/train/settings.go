@@ -32,7 +32,7 @@ func Settings() []Setting {
 
 var settingDocs = map[string]string{
 	"data":            "data set in any format of spml data formats, or \"shapes\" for the built-in pictures",
-	"data_options":    "choices of the data set, NAME=VALUE joined by commas: format, set, images, classes, labels, difficult, empty, missing, unknown, no-validation",
+	"data_options":    "choices of the data set, NAME=VALUE joined by commas: format, set, images, classes, labels, difficult, empty, missing, unknown, no-validation; for shapes train, val, test (numbers of drawn pictures)",
 	"data_seed":       "seed of the observed labels (default: the seed)",
 	"method":          "loss, for instance an, bce, em, gr, ll-r; all: spml loss list",
 	"params":          "parameters of the loss, NAME=NUMBER",
@@ -44,6 +44,7 @@ var settingDocs = map[string]string{
 	"features":        "with --frozen: .npy files with one feature row per image, joined by commas; or \"data\" for those that the data set holds",
 	"strong_features": "the same of a strongly augmented view, for plc",
 	"strong_view":     "while fine-tuning with plc or lac, what changes the second view: lac (default: flip, Cutout, RandAugment, jitter, grey), lac-paper (no jitter, no grey) or crop (flip and crop: colours stay)",
+	"stage_one_lr":    "with lac: learning rate of the first stage (default: the second's)",
 	"stage_one_delta": "with lac: δ of the first stage (default 0.6)",
 	"pseudo_labels":   ".npy file with 1, 0 and -1 for each image and class, for vlpl and gpr",
 	"clip":            "image-text model that makes pseudo-labels while training, file or folder, or builtin (default for shapes)",

@@ -15,8 +15,8 @@ const projectionDim = 128
 // stageOneDir holds the run of the first stage, inside the run directory.
 const stageOneDir = "stage1"
 
-// FirstStage is the run of the first of two stages: pseudo-labelling consistency, whose best weights the second starts from. Its δ is its own, everything
-// else the run's. c must be resolved and have two stages.
+// FirstStage is the run of the first of two stages: pseudo-labelling consistency, whose best weights the second starts from. Its δ is its own, its learning rate
+// where it is given, everything else the run's. c must be resolved and have two stages.
 //
 // Source: Xie et al. 2022 (LAC), section 4.1; the released code.
 func (c Config) FirstStage() (Config, error) {
@@ -31,7 +31,13 @@ func (c Config) FirstStage() (Config, error) {
 		c.Run = filepath.Join(c.Run, stageOneDir)
 	}
 	delta := c.StageOneDelta
-	c.Method, c.Stages, c.QueueSize, c.StageOne, c.StageOneDelta = e.ID, 0, 0, "", 0
+	if c.StageOneLR > 0 {
+		if c.HeadLR == c.LR { // by default it is
+			c.HeadLR = c.StageOneLR
+		}
+		c.LR = c.StageOneLR
+	}
+	c.Method, c.Stages, c.QueueSize, c.StageOne, c.StageOneDelta, c.StageOneLR = e.ID, 0, 0, "", 0, 0
 	params := map[string]float64{}
 	for _, p := range e.Params {
 		if v, set := c.Params[p.Name]; set && p.Name != "delta" {
