@@ -25,6 +25,11 @@ type LoadOptions struct {
 	// ImageSize, height and width, of files without a configuration whose position embeddings form no square.
 	ImageSize [2]int
 
+	// Copy reads the weights instead of mapping a safetensors file into memory. A mapped file must not be written to or cut short while the model lives; to replace one, write
+	// beside it and rename. Only Open maps, and only what it uses as it is stored.
+	Copy bool
+
+	mapped bool        // use the weights where they lie in the file
 	freeze torch.DType // pack each block when it is read, so that the float32 weights are never all in memory
 }
 
@@ -256,6 +261,9 @@ func (f *found) load(o LoadOptions) (*CLIP, *Loaded, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if o.mapped {
+		w.maps = map[string]*torch.Tensor{}
+	}
 	l.Parameters = nn.CountParameters(m)
 	if err := assign(m, w, names, whose, l, o.freeze); err != nil {
 		return nil, nil, err
@@ -422,10 +430,16 @@ func assign(m *CLIP, w *weights, names map[string]string, whose naming, l *Loade
 			if t.Dim() != j.to.Dim() {
 				t = t.View(j.to.Shape()...)
 			}
+			if freeze != 0 && j.to == m.tokens() { // the largest one outside the blocks: not beside them in float32
+				wide := t
+				t = t.ToDType(freeze)
+				wide.Free()
+			}
 			j.to.SetData(t)
 			t.Free()
 			if f := freezers[j.block]; f != nil && (i == len(jobs)-1 || jobs[i+1].block != j.block) {
 				f()
+				torch.TrimHeap() // the next block's temporaries would not fit into the holes
 			}
 		}); err != nil {
 			return err
@@ -438,4 +452,12 @@ func assign(m *CLIP, w *weights, names map[string]string, whose naming, l *Loade
 	}
 	l.Stored = strings.Join(stored, ", ")
 	return nil
+}
+
+// tokens is the table of token embeddings, nil without a text tower.
+func (m *CLIP) tokens() *torch.Tensor {
+	if m.TokenEmbedding == nil {
+		return nil
+	}
+	return m.TokenEmbedding.Weight
 }

@@ -62,6 +62,7 @@ type wideJob struct {
 
 // Open loads a CLIP (see [Load]) and makes a Model of it.
 func Open(path string, o Options) (*Model, error) {
+	o.Load.mapped = !o.Load.Copy && (o.DType == 0 || o.DType == torch.Float32)
 	if o.packs() {
 		o.Load.freeze = o.DType
 	}
@@ -123,6 +124,7 @@ func newModel(c *CLIP, l *Loaded, o Options) (*Model, error) {
 		}
 		m.pre, m.preErr = NewPreprocessor(p, size[0], size[1], o.Workers, o.Pixels)
 	}
+	torch.TrimHeap()
 	if m.pool, err = torch.NewPool(0); err != nil {
 		return nil, err
 	}

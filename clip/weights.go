@@ -22,6 +22,8 @@ type stored struct {
 	shape []int
 	bytes int64
 	read  func(dst []byte) error
+	path  string // of the file that holds the bytes as they are, from offset on; empty where it does not
+	from  int64
 }
 
 // weights are the tensors of one or several files.
@@ -31,10 +33,14 @@ type weights struct {
 	tensors   map[string]stored
 	metadata  map[string]string
 	closers   []io.Closer
-	script    bool // a TorchScript archive
+	script    bool                     // a TorchScript archive
+	maps      map[string]*torch.Tensor // files in memory, by path; nil: they are read
 }
 
 func (w *weights) Close() {
+	for _, t := range w.maps {
+		t.Free() // views keep the mapping
+	}
 	for _, c := range w.closers {
 		c.Close()
 	}
@@ -130,6 +136,9 @@ func (w *weights) addFile(path string, f *safetensors.File) error {
 		if err := w.add(path, name, string(info.Dtype), info.Shape, info.Size, func(dst []byte) error { return f.ReadInto(name, dst) }); err != nil {
 			return err
 		}
+		t := w.tensors[name]
+		t.path, t.from = path, info.Offset
+		w.tensors[name] = t
 	}
 	return nil
 }
@@ -212,8 +221,44 @@ func openIndex(path string) (*weights, error) {
 	return w, nil
 }
 
+// mapped gives a tensor as it lies in its file, without reading it: pages come with their first use, and none of them is copied. nil where that cannot be done.
+func (w *weights) mapped(s stored, dtype torch.DType) *torch.Tensor {
+	if w.maps == nil || s.path == "" || s.dtype != dtype || s.bytes == 0 || s.from%int64(dtype.Size()) != 0 {
+		return nil
+	}
+	file := w.maps[s.path]
+	if file == nil {
+		st, err := os.Stat(s.path)
+		if err != nil {
+			return nil
+		}
+		// Private: what is written to the tensor stays in memory.
+		if torch.Try(func() {
+			file = torch.Call("aten::from_file", s.path, false, int(st.Size()), torch.Uint8, nil, nil, nil)[0].(*torch.Tensor)
+		}) != nil {
+			return nil
+		}
+		w.maps[s.path] = file
+	}
+	var out *torch.Tensor
+	if torch.Try(func() {
+		raw := file.Slice(0, int(s.from), int(s.from+s.bytes), 1)
+		typed := torch.Call("aten::view.dtype", raw, dtype)[0].(*torch.Tensor)
+		out = typed.View(s.shape...)
+		free(raw, typed)
+	}) != nil {
+		return nil
+	}
+	return out
+}
+
 // load reads one of our tensors as dtype.
 func (w *weights) load(p part, names map[string]string, dtype torch.DType) (out *torch.Tensor, err error) {
+	if len(p.from) == 1 && !p.transpose {
+		if t := w.mapped(w.tensors[names[p.from[0]]], dtype); t != nil {
+			return t, nil
+		}
+	}
 	var parts []*torch.Tensor
 	defer func() {
 		for _, t := range parts {

@@ -16,6 +16,14 @@ func BuildInfo() string {
 	return abi.Text(r.W[0])
 }
 
+// TrimHeap gives memory that freed tensors leave behind back to the system. It is kept for the next step otherwise, because page faults on every large temporary
+// cost time; call it after work that is not repeated, such as loading.
+func TrimHeap() {
+	if Available() == nil {
+		abi.TrimHeap()
+	}
+}
+
 // HeapInUse is what the C allocator has handed out, in bytes; tensors on the CPU are most of it.
 func HeapInUse() int64 {
 	mustLoad()

@@ -72,7 +72,7 @@ func Run(ctx context.Context, s Settings, pairs Pairs, e Events) (*clip.CLIP, er
 }
 
 // RunGroup is Run in all processes of a group, each with the same settings and pairs: of every batch of s.Batch pairs, which the group's size has to divide, a process encodes its own part, and
-// the loss is that of the whole batch over embeddings gathered from all. Without batch normalisation the numbers are those of one process; a ModifiedResNet normalises over each process's part. Every
+// the loss is that of the whole batch over embeddings gathered from all. The numbers are those of one process; a ModifiedResNet's normalisation takes its statistics over all parts. Every
 // process returns the model of the first. A nil group is one process.
 func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Events) (*clip.CLIP, error) {
 	c := s.Model
@@ -116,6 +116,10 @@ func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Eve
 
 func (r ranks) run(ctx context.Context, s Settings, m *clip.CLIP, v *vocabulary, pairs Pairs, e Events) error {
 	nn.SetTraining(m, true)
+	if r.group != nil {
+		nn.SyncBatchNorm(m.Visual, r.group.Sum)
+		defer nn.SyncBatchNorm(m.Visual, nil)
+	}
 	opt := optimizer(s, m)
 	size := s.Model.Vision.ImageSize
 	pictures := make([]byte, s.Batch*size[0]*size[1]*3)

@@ -75,6 +75,14 @@ func (p *Processes) Size() int {
 	return p.g.Size()
 }
 
+// Group is what the processes talk through; nil for a single one.
+func (p *Processes) Group() *dist.Group {
+	if p == nil {
+		return nil
+	}
+	return p.g
+}
+
 // Close waits for the others and leaves them. After an error, err, it leaves at once and tells the launcher.
 func (p *Processes) Close(err error) error {
 	if p == nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
-	"github.com/gospml/gospml/torch/dist"
 	"github.com/gospml/gospml/torch/nn"
 )
 
@@ -294,26 +293,6 @@ func (p *Processes) broken(mine []data.Broken) ([]data.Broken, error) {
 	return mine, nil
 }
 
-// sumOver adds a tensor up over processes; its gradient is the sum of theirs.
-type sumOver struct{ g *dist.Group }
-
-func (s sumOver) sum(x *torch.Tensor) *torch.Tensor {
-	y := x.Detach().Contiguous().Clone()
-	if err := s.g.AllReduce(y, dist.Sum); err != nil {
-		panic(&torch.Error{Kind: torch.KindRuntime, Op: "batch normalisation over processes", Msg: err.Error()})
-	}
-	return y
-}
-
-// Forward and Backward are those of torch.Function.
-func (s sumOver) Forward(_ *torch.FunctionContext, in []*torch.Tensor) []*torch.Tensor {
-	return []*torch.Tensor{s.sum(in[0])}
-}
-
-func (s sumOver) Backward(_ *torch.FunctionContext, grads []*torch.Tensor) []*torch.Tensor {
-	return []*torch.Tensor{s.sum(grads[0])}
-}
-
 // syncBatchNorm makes live batch normalisation use the statistics of a batch's parts in all processes.
 func (f *fineTune) syncBatchNorm() bool {
 	if f.procs == nil {
@@ -323,5 +302,5 @@ func (f *fineTune) syncBatchNorm() bool {
 		f.ev.note("live batch normalisation sees each process's groups of micro_batch images")
 		return false
 	}
-	return nn.SyncBatchNorm(f.model, func(x *torch.Tensor) *torch.Tensor { return torch.Apply(sumOver{f.procs.g}, x)[0] })
+	return nn.SyncBatchNorm(f.model, f.procs.g.Sum)
 }

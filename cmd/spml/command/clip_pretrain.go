@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/gospml/gospml/clip/pretrain"
 	"github.com/gospml/gospml/data/shapes"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -28,7 +30,10 @@ drawn pictures with captions that name one or two of what each shows; their seed
 other pictures is printed at the end. --data FILE.csv takes your own pairs: a header "filename,caption", files beside it.
 
   spml clip pretrain --out tiny-clip
-  spml clip pretrain --data captions.csv --steps 5000 --out my-clip`,
+  spml clip pretrain --data captions.csv --steps 5000 --out my-clip
+
+Several processes share each batch where a launcher starts them; the loss sees the whole batch, and the first process writes:
+  torchrun --no-python --nproc-per-node 2 -- spml clip pretrain --out tiny-clip`,
 		Args: exactly(0, "only flags"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
@@ -51,14 +56,19 @@ other pictures is printed at the end. --data FILE.csv takes your own pairs: a he
 			} else if pairs, err = pretrain.OpenCSV(data, s.Model, uint64(s.Seed)); err != nil {
 				return err
 			}
+			ctx, procs, err := train.Join(cmd.Context(), 0)
+			if err != nil {
+				return err
+			}
+			first := procs.Rank() == 0
 			last := time.Now()
-			m, err := pretrain.Run(cmd.Context(), s, pairs, pretrain.Events{Step: func(p pretrain.Step) {
-				if p.Step == p.Steps || r.kind != progressOff && time.Since(last) > 5*time.Second {
+			m, err := pretrain.RunGroup(ctx, procs.Group(), s, pairs, pretrain.Events{Step: func(p pretrain.Step) {
+				if first && (p.Step == p.Steps || r.kind != progressOff && time.Since(last) > 5*time.Second) {
 					last = time.Now()
 					r.note(fmt.Sprintf("step %d/%d  loss %.4f  scale %.1f  %.0f pairs/s  %s left", p.Step, p.Steps, p.Loss, p.Scale, p.PairsPerSec, p.EstimatedLeft.Round(time.Second)))
 				}
 			}})
-			if err != nil {
+			if err := errors.Join(err, procs.Close(err)); err != nil || !first {
 				return err
 			}
 			if err := clip.Save(out, m, d); err != nil {

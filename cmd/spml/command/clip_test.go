@@ -2,17 +2,21 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/dist"
 	"github.com/gospml/gospml/torch/nn"
 )
 
@@ -186,4 +190,94 @@ func TestClipConverts(t *testing.T) {
 	code, _, stderr := spml(t, nil, "clip", "export", testroot.Shared(t, "data", "clip_tiny", "openai_rn", "model.pt"), "--to", "hf", "--out", t.TempDir())
 	require.Equal(t, exitOther, code)
 	require.Contains(t, stderr, "no class for CLIP with a ModifiedResNet")
+}
+
+// Two processes that a launcher starts train the model of one; only the first writes.
+func TestClipPretrainProcesses(t *testing.T) {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	store, err := dist.NewTCPStore("127.0.0.1", 0, true, 0, time.Minute)
+	require.NoError(t, err)
+	defer store.Close()
+	dir := t.TempDir()
+	run := func(out string, env ...string) (*exec.Cmd, *strings.Builder) {
+		var said strings.Builder
+		c := exec.Command(exe, "clip", "pretrain", "--out", filepath.Join(dir, out), "--steps", "3", "--batch", "12", "--pictures", "40", "--evaluate", "0", "--progress", "off")
+		c.Env = append(append(os.Environ(), "GOSPML_TEST_COMMAND=1", "OMP_NUM_THREADS=1"), env...)
+		c.Stdout, c.Stderr = &said, &said
+		require.NoError(t, c.Start())
+		return c, &said
+	}
+	one, said := run("one")
+	require.NoError(t, one.Wait(), said)
+	var ranks []*exec.Cmd
+	var texts []*strings.Builder
+	for r := range 2 {
+		c, said := run("two", fmt.Sprint("RANK=", r), fmt.Sprint("LOCAL_RANK=", r), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", store.Port()), "TORCHELASTIC_USE_AGENT_STORE=True")
+		ranks, texts = append(ranks, c), append(texts, said)
+	}
+	for r, c := range ranks {
+		require.NoError(t, c.Wait(), texts[r].String())
+	}
+	require.Contains(t, texts[0].String(), "wrote ")
+	require.Empty(t, texts[1].String())
+	a, _, err := clip.Load(filepath.Join(dir, "one"), clip.LoadOptions{})
+	require.NoError(t, err)
+	b, _, err := clip.Load(filepath.Join(dir, "two"), clip.LoadOptions{})
+	require.NoError(t, err)
+	got := nn.StateDictOf(b)
+	for k, w := range nn.StateDictOf(a) {
+		if !w.DType().IsFloat() || strings.HasSuffix(k, "in_proj_bias") || strings.HasSuffix(k, "k_proj.bias") {
+			continue
+		}
+		torch.NoGrad(func() { require.LessOrEqual(t, w.Sub(got[k]).Abs().Max().Item(), 5e-4*(1+w.Abs().Max().Item()), k) })
+	}
+}
+
+// The rest of what encode takes: another image size, and going on where an interrupted run was, whose rows are not computed again.
+func TestClipEncodeSizeAndJournal(t *testing.T) {
+	dir, e := clipFixture(t, "open_clip_safetensors")
+	out := filepath.Join(t.TempDir(), "out.safetensors")
+	args := []string{"clip", "encode", "--model", dir, "--images", strings.Join(e.Photos, ","), "--out", out, "--batch", "1"}
+	for _, size := range []string{"48", "48x36"} {
+		code, _, stderr := spml(t, nil, append(args, "--image-size", size, "--with", "pixel_values")...)
+		require.Zero(t, code, stderr)
+		got, _, err := nn.LoadSafetensors(out)
+		require.NoError(t, err)
+		want := map[string][]int{"48": {len(e.Photos), 3, 48, 48}, "48x36": {len(e.Photos), 3, 48, 36}}[size]
+		require.Equal(t, want, got["pixel_values"].Shape())
+		require.NoError(t, os.Remove(out))
+	}
+	for _, bad := range []string{"0", "48x", "x48", "-3", "48x36x2", "big"} {
+		code, _, stderr := spml(t, nil, append(args, "--image-size", bad)...)
+		require.Equal(t, exitUsage, code, bad)
+		require.Contains(t, stderr, bad)
+	}
+	// A picture that is damaged after the first ones ends the run; mended, it goes on.
+	broken := filepath.Join(t.TempDir(), "late.jpg")
+	require.NoError(t, os.WriteFile(broken, []byte("no picture"), 0o600))
+	code, _, stderr := spml(t, nil, append(args, broken)...)
+	require.Equal(t, exitData, code)
+	b, err := os.ReadFile(e.Photos[0])
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(broken, b, 0o600))
+	code, _, stderr = spml(t, nil, append(args, broken)...)
+	require.Zero(t, code, stderr)
+	got, _, err := nn.LoadSafetensors(out)
+	require.NoError(t, err)
+	y := got["image_features"]
+	n := len(e.Photos)
+	require.Equal(t, n+1, y.Size(0))
+	require.True(t, y.Slice(0, 0, 1, 1).Equal(y.Slice(0, n, n+1, 1)), "the last picture is the first")
+}
+
+// zeroshot draws a bar a label for people.
+func TestClipZeroShotBars(t *testing.T) {
+	dir, e := clipFixture(t, "open_clip_bin")
+	code, stdout, stderr := spml(t, nil, "clip", "zeroshot", e.Photos[0], "--model", dir, "--labels", "dog,cat,traffic light")
+	require.Zero(t, code, stderr)
+	for _, name := range []string{"dog", "cat", "traffic light"} {
+		require.Contains(t, stdout, name)
+	}
+	require.Contains(t, stdout, "█")
 }

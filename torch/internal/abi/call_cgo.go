@@ -345,6 +345,9 @@ func ParallelThreads() int { return int(C.gs_parallel_threads()) }
 // HeapInUse is what malloc has handed out, in bytes.
 func HeapInUse() int64 { return int64(C.gs_heap_in_use()) }
 
+// TrimHeap gives free memory of malloc's back to the system.
+func TrimHeap() { C.malloc_trim(0) }
+
 // CPUCapability is the instruction set libtorch chose.
 func CPUCapability() string { return C.GoString(C.gs_cpu_capability()) }
 

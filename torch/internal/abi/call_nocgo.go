@@ -53,6 +53,7 @@ func SetNumThreads(n int) Result                                         { retur
 func SetThreadThreads(n int) Result                                      { return refuse() }
 func NumThreads() int                                                    { return 0 }
 func ParallelThreads() int                                               { return 0 }
+func TrimHeap()                                                          {}
 func HeapInUse() int64                                                   { return 0 }
 func CPUCapability() string                                              { return "" }
 func Config() Result                                                     { return refuse() }
