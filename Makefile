@@ -41,8 +41,9 @@ reference: ## docs/reference, docs/papers.md and docs/methods.md from the progra
 	$(GO) run ./internal/reference docs/reference
 	$(GO) generate ./spml/reproduce ./spml/loss/...
 
-features: setup ## the test behind each row of docs/features.tsv, counted
+features: setup ## the test behind each row of docs/features.tsv and docs/ecosystem.tsv, counted
 	$(GO) run ./internal/features
+	$(GO) run ./internal/features -table docs/ecosystem.tsv -want 44
 
 demo: setup build ## compare eight methods on drawn pictures: table, report.html, attention; DEMO_ARGS=--quick for a short one
 	bin/spml demo --run build/demo $(DEMO_ARGS)

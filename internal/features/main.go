@@ -2,6 +2,7 @@
 //
 //	go run ./internal/features                     all rows
 //	go run ./internal/features -rows 15-27,36
+//	go run ./internal/features -table docs/ecosystem.tsv -want 44
 //	go run ./internal/features -results tests.json what `go test -json ./...` printed, instead of running anything
 //
 // A row is shown when every test that it names ran, passed and asserts something. A test that is missing, was skipped, of which a
@@ -62,7 +63,7 @@ func run(table, rows string, want int, results string, out io.Writer) error {
 		if len(r.shows) > 0 {
 			broken++
 		}
-		if r.need == needVision {
+		if r.need == needVision || r.need == needMust {
 			lacking++
 		}
 	}
@@ -75,7 +76,7 @@ func run(table, rows string, want int, results string, out io.Writer) error {
 		errs = append(errs, fmt.Errorf("%d rows shown, want %d", shown, want))
 	}
 	if rows == "" && lacking > 0 {
-		errs = append(errs, fmt.Errorf("%d rows that vision models need are not shown", lacking))
+		errs = append(errs, fmt.Errorf("%d rows that must be shown are not", lacking))
 	}
 	return errors.Join(errs...)
 }

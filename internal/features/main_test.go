@@ -38,6 +38,38 @@ func TestTableOfTheRepository(t *testing.T) {
 	require.Greater(t, vision, 50)
 }
 
+// TestEcosystem: every row that the module promises names tests that exist and assert something; the other rows are in the roadmap, each with its reason.
+func TestEcosystem(t *testing.T) {
+	f, err := os.Open("../../docs/ecosystem.tsv")
+	require.NoError(t, err)
+	defer f.Close()
+	rows, err := parse(f)
+	require.NoError(t, err)
+	require.Len(t, rows, 61)
+	promised, err := choose(rows, "1-17,20,23,26-38,46-52,56-60")
+	require.NoError(t, err)
+	roadmap, err := os.ReadFile("../../docs/roadmap.md")
+	require.NoError(t, err)
+	must := map[int]bool{}
+	for _, r := range promised {
+		must[r.number] = true
+	}
+	source := newSource("../..")
+	for _, r := range rows {
+		require.Equal(t, must[r.number], r.need == needMust, "row %d", r.number)
+		require.Equal(t, must[r.number], len(r.shows) > 0, "row %d", r.number)
+		for _, s := range r.shows {
+			name, _, _ := strings.Cut(s.name, "/")
+			nothing, err := source.showsNothing(s.pkg, name)
+			require.NoError(t, err)
+			require.Empty(t, nothing, "row %d: %s %s", r.number, s.pkg, name)
+		}
+		if !must[r.number] {
+			require.Contains(t, string(roadmap), fmt.Sprintf("| %d | %s | %s |", r.number, r.feature, r.note), "docs/roadmap.md lacks row %d", r.number)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for line, want := range map[string]string{
 		"1\ta\t\ttorch:TestA": "4 cells", "2\ta\t\ttorch:TestA\t": `row "2", want 1`, "1\ta\t\ttorch.TestA\t": "want package:Test",
@@ -131,7 +163,7 @@ func TestRun(t *testing.T) {
 	write("1\tfine\t\tinternal/features:TestChoose\t\n")
 	require.ErrorContains(t, run(table, "", 2, "", &out), "1 rows shown, want 2")
 	write("1\tfine\t\tinternal/features:TestChoose\t\n2\tno\tvision\t\treason\n")
-	require.ErrorContains(t, run(table, "", 1, "", &out), "1 rows that vision models need are not shown")
+	require.ErrorContains(t, run(table, "", 1, "", &out), "1 rows that must be shown are not")
 }
 
 // With the events of a run of all tests nothing is run; skipped, failed and missing tests are told apart.

@@ -17,6 +17,7 @@ type test struct{ pkg, name string }
 const (
 	needVision = "vision" // training and serving vision models needs it
 	needGPU    = "gpu"    // training and serving them on a GPU does
+	needMust   = "must"   // the module promises it (docs/ecosystem.tsv)
 )
 
 type row struct {
@@ -45,8 +46,8 @@ func parse(r io.Reader) ([]row, error) {
 			return nil, fmt.Errorf("line %d: row %q, want %d", n, cells[0], len(rows)+1)
 		}
 		x := row{number: number, feature: cells[1], need: cells[2], note: cells[4]}
-		if x.need != "" && x.need != needVision && x.need != needGPU {
-			return nil, fmt.Errorf("line %d: need %q, want %s, %s or nothing", n, x.need, needVision, needGPU)
+		if x.need != "" && x.need != needVision && x.need != needGPU && x.need != needMust {
+			return nil, fmt.Errorf("line %d: need %q, want %s, %s, %s or nothing", n, x.need, needVision, needGPU, needMust)
 		}
 		for _, s := range strings.Fields(cells[3]) {
 			pkg, name, ok := strings.Cut(s, ":")

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/torch"
@@ -93,7 +94,14 @@ func Export(dir, to string, o ExportOptions) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	return saveModel(to, mc, sd)
+	if err := saveModel(to, mc, sd); err != nil {
+		return err
+	}
+	card, err := modelCard(dir, &mc)
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(filepath.Join(to, "README.md"), 0o644, card)
 }
 
 // ClassThreshold is the threshold that Calibrate chose for a class.

@@ -87,7 +87,7 @@ what it rests on. spml audit import takes back the page's or the table's CSV, La
 	f.IntVar(&o.photos, "photos", 200, "candidates in the page")
 	f.StringVar(&o.prefix, "label-studio-prefix", "/data/local-files/?d=", "what stands before a photo's name in the tasks of Label Studio")
 	f.StringVar(&o.photosIn, "photos-in", "", "folder of the photos as FiftyOne sees it (default: the data set's)")
-	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain or off")
+	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	f.BoolVar(&o.asJSON, "json", false, "print audit.json")
 	cmd.AddCommand(newAuditImport())
 	return cmd

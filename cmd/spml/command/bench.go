@@ -89,7 +89,7 @@ Prints how many differ in any byte; exit code 1 if there is one.
 	}
 	f := cmd.Flags()
 	f.StringVar(&python, "python", "", "a Python with Pillow (default: $GOSPML_PYTHON, then python3)")
-	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
+	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

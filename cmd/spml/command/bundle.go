@@ -88,7 +88,7 @@ The model is a folder as spml export writes it; the bundle is for the CPU.`,
 	f := cmd.Flags()
 	f.StringVar(&program, "program", "", "the program to bundle; this one where it is not given")
 	f.BoolVar(&tune, "calibrate", false, "choose a threshold for each class on the run's validation part")
-	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
+	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	return cmd
 }
 

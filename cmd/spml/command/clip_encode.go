@@ -64,7 +64,7 @@ names) and texts; the names are in the file's metadata. An interrupted run goes 
 	f.BoolVar(&o.inputIDs, "input-ids", false, "the same as --with input_ids")
 	f.IntVar(&o.batch, "batch", 0, "pictures or texts at a time (0: 32)")
 	f.StringVar(&o.out, "out", "", "safetensors file to write")
-	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, off")
+	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, json, off")
 	return cmd
 }
 

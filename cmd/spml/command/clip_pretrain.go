@@ -102,7 +102,7 @@ Several processes share each batch where a launcher starts them; the loss sees t
 	f.IntVar(&pictures, "pictures", pretrain.ShapesPictures, "drawn pictures to train on")
 	f.Uint64Var(&pairsSeed, "pairs-seed", pretrain.ShapesSeed, "of the drawn pictures")
 	f.IntVar(&evaluate, "evaluate", 1000, "drawn test pictures for the zero-shot mAP; 0: none")
-	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, off")
+	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json, off")
 	return cmd
 }
 

@@ -20,7 +20,7 @@ type completion = func(cmd *cobra.Command, args []string, typed string) ([]strin
 func addCompletion(cmd *cobra.Command) {
 	for name, f := range map[string]completion{
 		"method": completeLoss, "methods": methodList, "recipe": recipes, "backbone": fixed(backbone.Names()...), "mode": fixed(train.Frozen, train.FineTune),
-		"head": fixed(train.HeadLinear, train.HeadDecoder, train.HeadMLDecoder), "progress": fixed(progressAuto, "bar", "plain", "off"), "as": fixed(reproduce.DataSets...),
+		"head": fixed(train.HeadLinear, train.HeadDecoder, train.HeadMLDecoder), "progress": fixed(progressAuto, progressBar, progressPlain, progressJSON, progressOff), "as": fixed(reproduce.DataSets...),
 		"part": fixed("train", "val", "test"), "label": classesOfRun, "data": dataSets,
 	} {
 		if cmd.Flags().Lookup(name) != nil {

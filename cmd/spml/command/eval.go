@@ -59,6 +59,6 @@ func newEval() *cobra.Command {
 	f.StringVar(&o.Data, "data", "", "another data set, in any format of spml data formats")
 	f.StringVar(&o.DataOptions, "data-options", "", dataOptionHelp)
 	f.BoolVar(&asJSON, "json", false, "print JSON")
-	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
+	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	return cmd
 }

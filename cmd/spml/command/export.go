@@ -39,7 +39,7 @@ func newExport() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.Form, "to", train.ExportTimm, "timm (a folder), safetensors or torchscript (a file)")
 	f.BoolVar(&tune, "calibrate", false, "choose a threshold for each class on the run's validation part")
-	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
+	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/metric/scorefile"
 )
@@ -15,6 +17,7 @@ import (
 // metricFlags are the choices of `spml metric`.
 type metricFlags struct {
 	ap, method, against, observed, pseudo string
+	reliability                           string
 	thresholds                            []float64
 	k                                     []int
 	bins, replicates                      int
@@ -78,6 +81,7 @@ A label of 1 is positive; 0 and -1 are not. An archive with several arrays wants
 	fl.BoolVar(&f.best, "best-thresholds", false, "add each class's threshold with the highest F1 on these scores (choose on validation, use on test)")
 	fl.IntSliceVar(&f.k, "k", nil, "precision and recall at these numbers of classes (default 1, 3, 5)")
 	fl.IntVar(&f.bins, "bins", 15, "bins of the calibration error")
+	fl.StringVar(&f.reliability, "reliability", "", "draw the reliability diagram of the --bins into this .svg file")
 	fl.BoolVar(&f.logits, "logits", false, "the scores are logits: apply a sigmoid first")
 	fl.IntVar(&f.replicates, "bootstrap", 0, "add intervals from this many resamples of the images")
 	fl.Float64Var(&f.level, "level", 0.95, "level of the intervals")
@@ -194,6 +198,14 @@ func metricOf[S metric.Score](out io.Writer, f metricFlags, scores *scorefile.Ma
 	rep, err := metric.Evaluate(s, labels, c, metric.Options{AP: metric.Variant(f.ap), Thresholds: f.thresholds, K: f.k, Bins: f.bins})
 	if err != nil {
 		return fmt.Errorf("%s: %w", scores.Path, err)
+	}
+	if f.reliability != "" {
+		if rep.Calibration == nil {
+			return usageError{errors.New("--reliability wants probabilities; give --logits where the scores are logits")}
+		}
+		if err := atomicfile.WriteBytes(f.reliability, 0o644, reliabilitySVG(rep.Calibration)); err != nil {
+			return err
+		}
 	}
 	res := metricResult{Report: rep, Thresholds: f.thresholds}
 	for _, v := range rep.AP {

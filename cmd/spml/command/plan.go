@@ -37,7 +37,7 @@ memory and disk it would need. Nothing is written.
 		},
 	}
 	s = addSettings(cmd.Flags())
-	cmd.Flags().StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
+	cmd.Flags().StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -1,9 +1,11 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -18,12 +20,14 @@ const (
 	progressBar   = "bar"
 	progressPlain = "plain"
 	progressOff   = "off"
+	progressJSON  = "json"
 )
 
 // plainEvery is how often a line appears where there is no terminal.
 const plainEvery = 30 * time.Second
 
-// reporter shows a run: a bar on a terminal, a plain line every 30 s elsewhere, and a line for each epoch.
+// reporter shows a run: a bar on a terminal, a plain line every 30 s elsewhere, and a line for each epoch. As JSON it writes an object a line: {"note"}, {"step"} at most once a
+// second, {"epoch"}.
 type reporter struct {
 	w     io.Writer
 	kind  string
@@ -41,9 +45,9 @@ func newReporter(w io.Writer, kind string) (*reporter, error) {
 		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			kind = progressBar
 		}
-	case progressBar, progressPlain, progressOff:
+	case progressBar, progressPlain, progressOff, progressJSON:
 	default:
-		return nil, usageError{fmt.Errorf("--progress %q is none of auto, bar, plain, off", kind)}
+		return nil, usageError{fmt.Errorf("--progress %q is none of auto, bar, plain, json, off", kind)}
 	}
 	return &reporter{w: w, kind: kind, last: time.Now()}, nil
 }
@@ -53,7 +57,12 @@ func (r *reporter) events() train.Events {
 }
 
 func (r *reporter) note(text string) {
-	if r.kind != progressOff && !r.quiet {
+	if r.kind == progressJSON {
+		r.object(struct {
+			Run  string `json:"run,omitempty"`
+			Note string `json:"note"`
+		}{strings.TrimSpace(r.label), text})
+	} else if r.kind != progressOff && !r.quiet {
 		r.clear()
 		fmt.Fprintf(r.w, "%s%s\n", r.label, text)
 	}
@@ -77,6 +86,15 @@ func (r *reporter) step(s train.Step) {
 		}
 		r.bar.Describe(r.label + what)
 		_ = r.bar.Set(s.Done)
+	case progressJSON:
+		if s.Done < s.Total && time.Since(r.last) < time.Second {
+			return
+		}
+		r.last = time.Now()
+		r.object(struct {
+			Run  string   `json:"run,omitempty"`
+			Step jsonStep `json:"step"`
+		}{strings.TrimSpace(r.label), jsonStep{s.Phase, s.Epoch, s.Epochs, s.Done, s.Total, s.Loss, s.ImagesPerSec}})
 	case progressPlain:
 		if time.Since(r.last) < plainEvery {
 			return
@@ -95,6 +113,13 @@ func (r *reporter) clear() {
 }
 
 func (r *reporter) epoch(e train.EpochRecord) {
+	if r.kind == progressJSON {
+		r.object(struct {
+			Run   string            `json:"run,omitempty"`
+			Epoch train.EpochRecord `json:"epoch"`
+		}{strings.TrimSpace(r.label), e})
+		return
+	}
 	if r.kind == progressOff || r.quiet {
 		return
 	}
@@ -123,4 +148,24 @@ func (r *reporter) encoded(done, total int, perSecond float64) {
 		left := time.Duration(float64(total-done) / max(perSecond, 1e-9) * float64(time.Second)).Round(time.Second)
 		fmt.Fprintf(r.w, "%d/%d images, %.1f images/s, %s left\n", done, total, perSecond, left)
 	}
+}
+
+// jsonStep is train.Step as JSON.
+type jsonStep struct {
+	Phase  string  `json:"phase"`
+	Epoch  int     `json:"epoch,omitempty"`
+	Epochs int     `json:"epochs,omitempty"`
+	Done   int     `json:"done"`
+	Total  int     `json:"total"`
+	Loss   float64 `json:"loss,omitempty"`
+	Rate   float64 `json:"images_per_sec"`
+}
+
+// object writes a line. What JSON cannot hold (a loss that is not finite) is said as a note.
+func (r *reporter) object(v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		b, _ = json.Marshal(map[string]string{"note": fmt.Sprint(v)})
+	}
+	fmt.Fprintf(r.w, "%s\n", b)
 }

@@ -79,7 +79,7 @@ the same to spml train as --data-seed.`,
 	f.StringVar(&o.shard, "shard", "", "I/N: only the I-th of N parts; the process that ends last writes the files. Under torchrun and other launchers each process takes its part by itself")
 	f.BoolVar(&o.noCache, "no-text-cache", false, "encode the prompts anew instead of keeping their features in the cache folder")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
-	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, off")
+	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, json, off")
 	o.options = dataFlags(f)
 	return cmd
 }

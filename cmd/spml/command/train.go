@@ -80,7 +80,7 @@ Several processes share each batch where a launcher starts them, and give the we
 	s = addSettings(f)
 	f.BoolVar(&resume, "resume", false, "go on with the run of --run, or start it where there is none")
 	f.BoolVar(&dryRun, "dry-run", false, "take three steps, say what the run would need, write nothing (spml plan)")
-	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain or off")
+	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	f.BoolVar(&asJ, "json", false, "print the result as JSON")
 	return cmd
 }
