@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/torch"
 )
 
 // projectionDim is the width of LAC's label-wise embeddings.
@@ -84,6 +85,7 @@ func twoStages(ctx context.Context, c Config, ev Events) (Config, error) {
 		if _, err := run(ctx, first, ev, begun); err != nil {
 			return c, fmt.Errorf("stage 1: %w", err)
 		}
+		torch.TrimHeap() // the first stage's activations are of no use to the second
 	}
 	if !exists(filepath.Join(first.Run, "model", modelWeights)) {
 		return c, errors.New("stage 1 left no model; remove " + first.Run + " and start again")

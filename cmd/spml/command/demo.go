@@ -18,7 +18,7 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// demoMethods are the rows of the demo's table; AN is the baseline. VLPL's temperature and threshold are those of results/vlm_shapes.csv, chosen on validation pictures.
+// demoMethods are the rows of the demo's table; AN is the baseline. VLPL's temperature and threshold are those of results/vlm_shapes.csv.
 var demoMethods = []struct {
 	title   string
 	variant compare.Variant
