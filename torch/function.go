@@ -205,6 +205,20 @@ func (h *Hook) Remove() {
 	runtime.KeepAlive(h)
 }
 
+// OnAccumulate calls f with t itself whenever backward has changed t.Grad (register_post_accumulate_grad_hook). t must be a leaf that requires a
+// gradient; it has one such function, nil takes it off. f may clear the gradient and change the leaf: no part of backward that is still
+// to come reads it. f runs where Function.Backward runs. What f refers to lives until it is taken off.
+func (t *Tensor) OnAccumulate(f func(leaf *Tensor)) {
+	const op = "on_accumulate"
+	var id uint64
+	if f != nil {
+		id = newFunction(func(args []*Tensor) []*Tensor { f(args[0]); return nil })
+	}
+	r := abi.Accumulated(t.handle(op), id)
+	check(op, &r, t)
+	runtime.KeepAlive(t)
+}
+
 // Checkpoint runs f without keeping what lies between its inputs and outputs; backward computes f a second time to get it
 // (torch.utils.checkpoint, Chen et al. 2016, arXiv:1604.06174). The default random generator and autocast are as they were in the
 // first run, so dropout drops the same elements. Parameters that f uses get their gradients; use Backward, not Grad, behind it. f must

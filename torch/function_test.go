@@ -191,6 +191,29 @@ func TestFunctionsFromManyGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
+// OnAccumulate runs behind the accumulation of all parts of a gradient, once for each backward.
+func TestOnAccumulate(t *testing.T) {
+	x := torch.FromSlice([]float32{1, 2}).SetRequiresGrad(true)
+	var seen [][]float32
+	x.OnAccumulate(func(leaf *torch.Tensor) {
+		seen = append(seen, torch.ToSlice[float32](leaf.Grad()))
+		torch.ZeroGrad([]*torch.Tensor{leaf}, false)
+		torch.NoGrad(func() { leaf.Mul_(torch.Scalar(float32(2))) })
+	})
+	x.Mul(x).Add(x).Sum().Backward()
+	require.Equal(t, [][]float32{{3, 5}}, seen)
+	require.Nil(t, x.Grad())
+	require.Equal(t, []float32{2, 4}, torch.ToSlice[float32](x))
+	x.OnAccumulate(nil)
+	x.Sum().Backward()
+	require.Len(t, seen, 1)
+	require.Equal(t, []float32{1, 1}, torch.ToSlice[float32](x.Grad()))
+	x.OnAccumulate(func(*torch.Tensor) { panic("on purpose") })
+	require.Panics(t, func() { x.Sum().Backward() })
+	require.Panics(t, func() { x.Mul(x).OnAccumulate(func(*torch.Tensor) {}) })
+	require.Panics(t, func() { torch.Ones(torch.S(1)).OnAccumulate(func(*torch.Tensor) {}) })
+}
+
 func TestTensorHooks(t *testing.T) {
 	torchtest.NoLeaks(t)
 	torch.Scope(func(*torch.Arena) {

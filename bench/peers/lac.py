@@ -126,6 +126,7 @@ CASES = [  # name, our options, the peer's dtype and layout, targets of time and
     ("float32 contiguous", ["contiguous"], "fp32,contiguous", 0.97, 0.8),
     ("bfloat16 channels-last", ["bf16"], "bf16,channels_last", 0.97, 0.8),
     ("ours with --precision bf16 beside float32 contiguous", ["bf16"], "fp32,contiguous", 2, 0.8),
+    ("float32 contiguous, ours with --optimizer-in-backward", ["contiguous", "in-backward"], "fp32,contiguous", 0.97, 0.8),
     ("ours with --precision bf16 --grad-checkpointing head beside float32 contiguous", ["bf16", "checkpoint"], "fp32,contiguous", 0, 0.8),
 ]
 rows = []

@@ -19,9 +19,9 @@ import (
 
 // lacStep answers each line of the input with the seconds of one training step of LAC's second stage, and "peak" with the process's largest resident
 // size in MiB: ResNet-50 with constant normalisation and a frozen first stage, 448 × 448, batch 4 in two views, d = 2048, 80 classes, a queue of 512 pairs.
-// options are words: bf16 (autocast), contiguous, checkpoint, threads=N.
+// options are words: bf16 (autocast), contiguous, checkpoint, in-backward (the optimiser), threads=N.
 func lacStep(options []string) error {
-	var bf16, contiguous, checkpoint bool
+	var bf16, contiguous, checkpoint, inBackward bool
 	threads := 2
 	for _, o := range options {
 		switch {
@@ -29,6 +29,8 @@ func lacStep(options []string) error {
 			bf16 = true
 		case o == "contiguous":
 			contiguous = true
+		case o == "in-backward":
+			inBackward = true
 		case o == "checkpoint":
 			checkpoint = true
 		case strings.HasPrefix(o, "threads="):
@@ -81,6 +83,9 @@ func lacStep(options []string) error {
 		seen.At(i, 7*i).Fill_(1)
 	}
 	opt := optim.NewAdamW(params, optim.LR(1e-4), optim.WeightDecay(1e-2))
+	if inBackward {
+		defer optim.InBackward(opt)()
+	}
 	step := func() (err error) {
 		opt.ZeroGrad()
 		var out decoder.Output

@@ -84,8 +84,10 @@ type Config struct {
 	FreezeAt  int    `yaml:"freeze_at,omitempty"` // first stages of a ResNet that are not trained: 1 the stem, 2 the stem and layer1
 	// GradCheckpointing trades time for memory: head computes a decoder's layers again during backward.
 	GradCheckpointing string `yaml:"grad_checkpointing,omitempty"`
-	ImageSize         int    `yaml:"image_size"`
-	Flip              *bool  `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
+	// OptimizerInBackward steps each parameter as soon as its gradient is there, so that all gradients never lie in memory at once (optim.InBackward).
+	OptimizerInBackward bool  `yaml:"optimizer_in_backward,omitempty"`
+	ImageSize           int   `yaml:"image_size"`
+	Flip                *bool `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
 
 	Epochs    int     `yaml:"epochs"`
 	BatchSize int     `yaml:"batch_size"`

@@ -281,6 +281,8 @@ func (c *Config) resolveHead(e *loss.Entry) error {
 		return fail("grad_checkpointing head is for the layers of --head decoder")
 	case c.Mode == Frozen && (c.GradCheckpointing != CheckpointNone || c.FreezeAt != 0):
 		return fail("grad_checkpointing and freeze_at are for fine-tuning; --frozen trains no backbone")
+	case c.OptimizerInBackward && (c.Mode == Frozen || c.ClipNorm > 0 || c.MicroBatch > 0 || c.GradCheckpointing != CheckpointNone || c.Precision == FP16):
+		return fail("optimizer_in_backward needs each gradient once and alone: it goes with fine-tuning, and without clip_norm, micro_batch, grad_checkpointing and fp16's loss scale")
 	case c.FreezeAt < 0:
 		return fail("freeze_at is %d, want a number of stages", c.FreezeAt)
 	}

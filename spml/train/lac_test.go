@@ -214,9 +214,9 @@ func TestExplain(t *testing.T) {
 // TestMemorySwitches: checkpointing leaves every bit of the weights, frozen stages and constant normalisation leave theirs, and what cannot be is said.
 func TestMemorySwitches(t *testing.T) {
 	dir := folder(t, 30)
-	weights := func(checkpointing string) map[string][]float32 {
+	weights := func(checkpointing string, inBackward bool) map[string][]float32 {
 		c := withDecoder(dir, "plc")
-		c.Backbone, c.BatchNorm, c.FreezeAt, c.GradCheckpointing, c.Epochs = "resnet18", BatchNormConstant, 2, checkpointing, 1
+		c.Backbone, c.BatchNorm, c.FreezeAt, c.GradCheckpointing, c.OptimizerInBackward, c.Epochs = "resnet18", BatchNormConstant, 2, checkpointing, inBackward, 1
 		c.Run = filepath.Join(t.TempDir(), "run")
 		_, err := Run(context.Background(), c, Events{})
 		require.NoError(t, err)
@@ -231,9 +231,10 @@ func TestMemorySwitches(t *testing.T) {
 		}
 		return out
 	}
-	plain := weights(CheckpointNone)
-	require.Equal(t, plain, weights(CheckpointHead))
-	require.Equal(t, plain, weights(CheckpointAll))
+	plain := weights(CheckpointNone, false)
+	require.Equal(t, plain, weights(CheckpointHead, false))
+	require.Equal(t, plain, weights(CheckpointAll, false))
+	require.Equal(t, plain, weights(CheckpointNone, true))
 	for _, v := range plain["body.layer3.0.bn1.weight"] {
 		require.EqualValues(t, 1, v, "gain is constant")
 	}
@@ -245,6 +246,8 @@ func TestMemorySwitches(t *testing.T) {
 		{func(c *Config) { c.GradCheckpointing = "some" }, "none of none, head, all"},
 		{func(c *Config) { c.Head, c.GradCheckpointing = HeadLinear, CheckpointHead }, "--head decoder"},
 		{func(c *Config) { c.FreezeAt = -1 }, "want a number of stages"},
+		{func(c *Config) { c.OptimizerInBackward, c.ClipNorm = true, 1 }, "each gradient once and alone"},
+		{func(c *Config) { c.OptimizerInBackward, c.GradCheckpointing = true, CheckpointHead }, "each gradient once and alone"},
 		{func(c *Config) { c.Head, c.Mode, c.Features, c.FreezeAt = HeadLinear, Frozen, "x.npy", 1 }, "--frozen trains no backbone"},
 		{func(c *Config) { c.StageOne = "x" }, "one stage"},
 		{func(c *Config) { c.StageOneDelta = 0.5 }, "one stage"},

@@ -165,6 +165,9 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 		s.cacheBytes = 0 // the common cache holds the images
 	}
 	s.procs = processesOf(ctx)
+	if s.procs != nil && c.OptimizerInBackward {
+		return nil, &ConfigError{"optimizer_in_backward steps before the gradients of all processes are there; leave it out, or train in one process"}
+	}
 	if err := s.checkLabels(); err != nil {
 		return nil, err
 	}

@@ -100,6 +100,8 @@ var settingDocs = map[string]string{
 	"cache_file_mb":   "largest such file in MB (default: what the images need)",
 
 	"grad_checkpointing": "compute again during backward instead of keeping: none, head (a decoder's layers), all (a ResNet's blocks too) (default none)",
+
+	"optimizer_in_backward": "step each parameter as soon as its gradient is there: the same weights in less memory",
 }
 
 // LoadConfig reads settings from YAML. A key that does not exist is an error with a guess.

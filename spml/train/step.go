@@ -50,7 +50,7 @@ func (t *trainer) halve(v *view, err error) bool {
 	if t.p.Micro > 0 {
 		n = min(n, t.p.Micro)
 	}
-	if !errors.Is(err, torch.ErrOutOfMemory) || n < 2 || t.latent || t.c.Mode == Frozen || t.entry.Needs&loss.StrongView != 0 || t.synced {
+	if !errors.Is(err, torch.ErrOutOfMemory) || n < 2 || t.latent || t.c.Mode == Frozen || t.c.OptimizerInBackward || t.entry.Needs&loss.StrongView != 0 || t.synced {
 		return false
 	}
 	t.p.Micro = (n + 1) / 2
@@ -71,7 +71,7 @@ type part struct {
 	b *loss.Batch
 }
 
-// attempt does a step; it changes nothing that lasts before the optimiser's step.
+// attempt does a step; without OptimizerInBackward it changes nothing that lasts before the optimiser's step.
 func (t *trainer) attempt(v *view) (float64, error) {
 	if t.quick {
 		if x, ok, err := t.quickStep(v); ok || err != nil {
@@ -79,6 +79,9 @@ func (t *trainer) attempt(v *view) (float64, error) {
 		}
 	}
 	t.opt.ZeroGrad()
+	if t.c.OptimizerInBackward {
+		defer optim.InBackward(t.opt)()
+	}
 	var done []part
 	var x float64
 	var err error

@@ -147,4 +147,21 @@ gs_result unhook(uint64_t h, uint64_t position) {
   return guarded([&](gs_result&) { tensor_of(h).remove_hook(static_cast<unsigned>(position)); });
 }
 
+namespace {
+struct AfterAccumulation : torch::autograd::PostAccumulateGradHook {
+  std::shared_ptr<Function> function;
+  explicit AfterAccumulation(uint64_t id) : function(std::make_shared<Function>(id)) {}
+  void operator()(const torch::autograd::Variable& leaf) override { call_go(function->id, {leaf}, 0); }
+};
+} // namespace
+
+gs_result accumulated(uint64_t h, uint64_t id) {
+  return guarded([&](gs_result&) {
+    auto hook = id ? std::make_unique<AfterAccumulation>(id) : nullptr;
+    const at::Tensor t = tensor_of(h);
+    TORCH_CHECK(t.requires_grad() && t.is_leaf(), "a hook behind the accumulation of a gradient is for leaf tensors that require one");
+    torch::autograd::impl::set_post_acc_grad_hooks(t, std::move(hook));
+  });
+}
+
 } // namespace gs

@@ -218,6 +218,7 @@ typedef struct {
   gs_result (*replay)(uint64_t recording, const uint64_t *inputs, size_t n, uint32_t flags); /* w[0]: 0 ran, 1 inputs of another form, 2 what the step refers to has changed */
   gs_result (*record_text)(uint64_t recording);                             /* block: bytes of planned memory, then the calls, one a line */
   void (*record_free)(uint64_t recording);
+  gs_result (*accumulated)(uint64_t h, uint64_t id);  /* calls the function after .grad has changed; id 0 takes it off */
 } gs_api;
 
 #if defined(__GNUC__)

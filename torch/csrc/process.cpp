@@ -161,7 +161,8 @@ extern "C" const gs_api* gospml_torch_api(uint32_t abi) {
       gs::set_num_threads, gs::set_thread_threads, gs::num_threads, gs::parallel_threads, gs::heap_in_use, gs::cpu_capability, gs::config, gs::load_ops,
       gs::set_go_function, gs::dead_functions, gs::own, gs::node, gs::hook, gs::unhook,
       gs::autocast_enter, gs::autocast_leave, gs::autocast_state, gs::set_flag, gs::get_flag, gs::profile_begin, gs::profile_end,
-      gs::record_begin, gs::record_end, gs::record_cancel, gs::record_fail, gs::record_current, gs::record_plan, gs::record_outputs, gs::record_set, gs::replay, gs::record_text, gs::record_free};
+      gs::record_begin, gs::record_end, gs::record_cancel, gs::record_fail, gs::record_current, gs::record_plan, gs::record_outputs, gs::record_set, gs::replay, gs::record_text, gs::record_free,
+      gs::accumulated};
   static const bool once = [] {
     // Keep freed memory for the next step: returning it to the kernel costs page faults on every large temporary.
     if (!mallopt(M_MMAP_THRESHOLD, 1 << 30)) mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that an older glibc takes

@@ -149,6 +149,7 @@ uint64_t own(uint64_t);
 gs_result node(uint64_t, const uint64_t*, size_t, const uint64_t*, size_t, const uint8_t*, const uint64_t*, size_t);
 gs_result hook(uint64_t, uint64_t);
 gs_result unhook(uint64_t, uint64_t);
+gs_result accumulated(uint64_t, uint64_t);
 gs_result autocast_enter(int, int, int);
 gs_result autocast_leave(int, uint64_t);
 gs_result autocast_state(int);

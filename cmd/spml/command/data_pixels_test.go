@@ -108,5 +108,5 @@ func TestBenchParity(t *testing.T) {
 	_, _, err = execute("bench", "parity", filepath.Join(t.TempDir(), "none"))
 	require.Error(t, err)
 	_, _, err = execute("bench")
-	require.ErrorContains(t, err, "wants a subcommand: parity")
+	require.ErrorContains(t, err, "wants a subcommand: data, train, infer or parity")
 }

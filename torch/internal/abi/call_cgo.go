@@ -112,6 +112,7 @@ static uint64_t gs_own(uint64_t h) { return api->own(h); }
 static gs_result gs_node(uint64_t id, const uint64_t *in, size_t n, const uint64_t *out, size_t nout, const uint8_t *diff, const uint64_t *saved, size_t nsaved) { return api->node(id, in, n, out, nout, diff, saved, nsaved); }
 static gs_result gs_hook(uint64_t h, uint64_t id) { return api->hook(h, id); }
 static gs_result gs_unhook(uint64_t h, uint64_t at) { return api->unhook(h, at); }
+static gs_result gs_accumulated(uint64_t h, uint64_t id) { return api->accumulated(h, id); }
 static gs_result gs_autocast_enter(int d, int on, int dtype) { return api->autocast_enter(d, on, dtype); }
 static gs_result gs_autocast_leave(int d, uint64_t before) { return api->autocast_leave(d, before); }
 static gs_result gs_autocast_state(int d) { return api->autocast_state(d); }
@@ -380,6 +381,9 @@ func Hook(h, id uint64) Result { return result(C.gs_hook(C.uint64_t(h), C.uint64
 
 // Unhook takes a hook off.
 func Unhook(h, at uint64) Result { return result(C.gs_unhook(C.uint64_t(h), C.uint64_t(at))) }
+
+// Accumulated calls the function id with a leaf whenever backward has changed its gradient; 0 takes the function off.
+func Accumulated(h, id uint64) Result { return result(C.gs_accumulated(C.uint64_t(h), C.uint64_t(id))) }
 
 // AutocastEnter sets autocast on this OS thread; W[0] is what AutocastLeave wants.
 func AutocastEnter(device int, on bool, dtype int) Result {

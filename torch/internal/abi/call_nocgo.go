@@ -67,6 +67,7 @@ func DeadFunctions(ids []uint64) int                           { return 0 }
 func Own(h uint64) uint64                                      { return 0 }
 func Hook(h, id uint64) Result                                 { return refuse() }
 func Unhook(h, at uint64) Result                               { return refuse() }
+func Accumulated(h, id uint64) Result                          { return refuse() }
 func AutocastEnter(device int, on bool, dt int) Result         { return refuse() }
 func AutocastLeave(device int, before uint64)                  {}
 func AutocastState(device int) Result                          { return refuse() }
