@@ -6,6 +6,7 @@ package figure
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,8 @@ type Figure struct {
 
 // Options are the choices of Draw.
 type Options struct {
-	Class string // of em:fig10; empty: the one with the most hidden positives
+	Class  string // of em:fig10; empty: the one with the most hidden positives
+	Preset string // of aevlp:supplement-fig1: whose grid and overlap, as vlm.Preset has them; empty: the paper's 3×3 tiles and 0.2
 }
 
 // Figures are those that Draw knows, by id.
@@ -38,6 +40,7 @@ func Figures() []Figure {
 		{"em:fig7", "training by epoch: loss of observed positives, mean logit of what is not observed, mean probability of positives (also Figs. 8 and 9)", "runs, AN's and EM's in the paper", training},
 		{"em:fig10", "classes: what is not observed, and the probabilities of one class in training and in the test part (also Fig. 11)", "runs, AN's and EM's in the paper", classes},
 		{"vlpl:fig3", "test mAP over the temperature, a curve for each threshold", "the folder of spml sweep", sweep},
+		{"aevlp:supplement-fig1", "DAMP's tiles of a photo, cut with other random overlaps in each epoch", "a photo, or several", tiles},
 		{"lac:fig3", "test mAP over threshold, temperature or length of the queue (also Figs. 4 and 5)", "the folder of spml sweep", sweep},
 	}
 }
@@ -287,6 +290,22 @@ func classes(ctx context.Context, _ *Figure, paths []string, o Options) ([]strin
 	return pictures, nil
 }
 
+// spread gives the settings of a row with those of pseudo_options, "tau=0.01;theta=0.2", one by one.
+func spread(settings map[string]any) map[string]any {
+	text, ok := settings["pseudo_options"].(string)
+	if !ok {
+		return settings
+	}
+	out := maps.Clone(settings)
+	delete(out, "pseudo_options")
+	for _, one := range strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == ',' }) {
+		if k, v, ok := strings.Cut(strings.TrimSpace(one), "="); ok {
+			out[k] = v
+		}
+	}
+	return out
+}
+
 // sweep draws mAP over the settings that vary in a sweep: the one with the most values is the axis, another makes the curves.
 func sweep(_ context.Context, f *Figure, paths []string, _ Options) ([]string, error) {
 	var pictures []string
@@ -296,6 +315,9 @@ func sweep(_ context.Context, f *Figure, paths []string, _ Options) ([]string, e
 			return nil, err
 		}
 		values := map[string][]float64{}
+		for i := range t.Rows {
+			t.Rows[i].Settings = spread(t.Rows[i].Settings)
+		}
 		for _, r := range t.Rows {
 			for k, v := range r.Settings {
 				if x, err := strconv.ParseFloat(fmt.Sprint(v), 64); err == nil && !slices.Contains(values[k], x) {

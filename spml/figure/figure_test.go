@@ -17,6 +17,7 @@ import (
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/vlm"
 )
 
 // folder writes drawn pictures as a CSV data set: 60 train, 20 val, 20 test.
@@ -125,4 +126,31 @@ func TestSweep(t *testing.T) {
 	for _, w := range []string{">alpha<", "lr 0.001", "lr 0.01"} {
 		require.True(t, strings.Contains(string(svg), w), w)
 	}
+}
+
+// The tiles are those of the pass over photos, other ones in each epoch, and the photo lies in the file.
+func TestTiles(t *testing.T) {
+	set := folder(t)
+	photo := filepath.Join(set, "images", "003.png")
+	svg, err := Draw(t.Context(), "aevlp:supplement-fig1", []string{photo}, Options{Preset: "coco"})
+	require.NoError(t, err)
+	sound(t, string(svg))
+	s, err := vlm.Preset(vlm.DAMP, "coco", vlm.Default)
+	require.NoError(t, err)
+	s.Seed = 1200
+	require.Equal(t, 3*s.Grid*s.Grid, strings.Count(string(svg), `fill="none" class="s`))
+	seen := map[string]bool{}
+	for epoch := 1; epoch <= 3; epoch++ {
+		boxes, err := s.Boxes(epoch, 0, shapes.Size, shapes.Size)
+		require.NoError(t, err)
+		for _, b := range boxes {
+			view := fmt.Sprintf(`viewBox="%d %d %d %d"`, b.Min.X, b.Min.Y, b.Dx(), b.Dy())
+			require.Contains(t, string(svg), view)
+			seen[view] = true
+		}
+	}
+	require.Greater(t, len(seen), s.Grid*s.Grid)
+	require.Equal(t, 3, strings.Count(string(svg), "data:image/jpeg;base64,"))
+	_, err = Draw(t.Context(), "aevlp:supplement-fig1", []string{filepath.Join(set, "labels.csv")}, Options{})
+	require.ErrorContains(t, err, "labels.csv")
 }

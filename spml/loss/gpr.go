@@ -33,7 +33,7 @@ func init() {
 			if v["lam_lo"] > v["lam_hi"] {
 				return nil, fmt.Errorf("lam_lo is %v and lam_hi %v: the lower bound comes first (the released configuration has [upper, lower])", v["lam_lo"], v["lam_hi"])
 			}
-			s, err := scheduleOf(v)
+			s, err := ScheduleOf(v)
 			if err != nil {
 				return nil, err
 			}
@@ -56,7 +56,7 @@ func init() {
 
 func fusedGPR() *FusedForm {
 	return batchwise("gpr", 1, observedAndPseudo, func(v Values) func(b *Batch) []float64 {
-		s, _ := scheduleOf(v) // New has refused a bad one
+		s, _ := ScheduleOf(v) // New has refused a bad one
 		return func(b *Batch) []float64 {
 			at := b.point(s)
 			return []float64{at.W, at.B, at.Mu, at.Sigma, v["q2"], v["q3"], v["lam_lo"], v["lam_hi"], v["rho"], v["eta"], v["m_pos"]}

@@ -36,7 +36,7 @@ func init() {
 		Estimator: "schedule",
 		Tables:    []string{"GR"},
 		New: func(v Values, o Options) (Func, error) {
-			s, err := scheduleOf(v)
+			s, err := ScheduleOf(v)
 			if err != nil {
 				return nil, err
 			}
@@ -51,7 +51,7 @@ func init() {
 			}, nil
 		},
 		Fused: pointwise("gr", observedLabels, func(v Values) func(b *Batch) []float64 {
-			s, _ := scheduleOf(v) // checked by New
+			s, _ := ScheduleOf(v) // checked by New
 			return func(b *Batch) []float64 {
 				at := b.point(s)
 				return []float64{at.W, at.B, at.Mu, at.Sigma, v["q1"], v["q2"], v["q3"]}

@@ -47,15 +47,22 @@ func scheduleParams() []Param {
 		{Name: "sigmaT", Doc: "σ at the end", Default: 0.5, Min: 1e-6, Max: inf},
 		{Name: "epochs", Doc: "T", Default: 8, ByData: perData(8, 8, 10, 10), Min: 1, Max: inf},
 		{Name: "frozen", Doc: "n₀, first epochs with a frozen backbone", Max: inf},
-		{Name: "schedule", Doc: "epoch offsets", Choices: []string{"code", "paper"}},
+		{Name: "schedule", Doc: "epoch offsets; learned: none, w, b, μ, σ are trained with the network from their start", Choices: []string{"code", "paper", "learned"}},
 	}
 }
 
-func scheduleOf(v Values) (Schedule, error) {
+// ScheduleLearned is the value of the parameter "schedule" with which the trainer makes w, b, μ and σ parameters of the optimiser (Batch.Trainable).
+const ScheduleLearned = 2
+
+// ScheduleOf makes the schedule of GR's or GPR's parameters.
+func ScheduleOf(v Values) (Schedule, error) {
 	s := Schedule{
 		Start:  Point{v["w0"], v["b0"], v["mu0"], v["sigma0"]},
 		End:    Point{v["wT"], v["bT"], v["muT"], v["sigmaT"]},
-		Epochs: v.whole("epochs"), Frozen: v.whole("frozen"), Paper: v.is("schedule"),
+		Epochs: v.whole("epochs"), Frozen: v.whole("frozen"), Paper: v["schedule"] == 1,
+	}
+	if v["schedule"] == ScheduleLearned {
+		s.End = s.Start
 	}
 	return s, s.Check()
 }

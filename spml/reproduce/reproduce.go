@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,7 +30,7 @@ var source []byte
 // DataSets are the papers' data sets, the columns of their tables.
 var DataSets = []string{"voc", "coco", "nus", "cub"}
 
-// Item is a table or a figure. One of Rows, Sweeps, Command and Needs is set.
+// Item is a table or a figure: Rows (or Sweeps) that are trained, a Command, or both: a figure whose runs are trained first.
 type Item struct {
 	ID       string         `yaml:"id"`   // paper:what, such as vlpl:table1
 	Also     []string       `yaml:"also"` // further tables and figures that it makes, by their ids
@@ -40,13 +41,10 @@ type Item struct {
 	Rows     []Row          `yaml:"rows"`     // where Sweeps are named: their points
 	Sweeps   []string       `yaml:"sweeps"`   // of package recipe; Rows are their points
 	Points   []Row          `yaml:"points"`   // published numbers of the points, by name
-	// Command are arguments of spml; $DATA stands for the data set, $RUN and $RUN2 for finished runs, $PHOTO for a photo, $CLIP for a CLIP.
+	// Command are arguments of spml that draw the figure. $DATA stands for the data set, $CLIP for a CLIP, $RUN and $RUN2 for the runs of the first two rows, $FOLDER for the
+	// folder of all runs, $OUT for the folder of what is written, $PHOTO for a photo; $PHOTOS is the photo, or the test part of the run's data.
 	Command []string `yaml:"command"`
 	Writes  string   `yaml:"writes"` // the file, or what is printed
-	First   string   `yaml:"first"`  // what has to be trained before, as a command
-	// Needs says what is missing and how to come by it.
-	Needs     string `yaml:"needs"`
-	Published string `yaml:"published"` // numbers of an item that has no rows
 }
 
 // Row is a line of a table.
@@ -152,6 +150,50 @@ func Get(id string) (*Item, error) {
 	}
 	return nil, &train.ConfigError{Msg: fmt.Sprintf("no table or figure is called %q; there are %s", id, strings.Join(same, ", "))}
 }
+
+// Variables are those that the Command names, in its order.
+func (it *Item) Variables() []string {
+	var out []string
+	for _, v := range variable.FindAllString(strings.Join(it.Command, " "), -1) {
+		if !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+var variable = regexp.MustCompile(`\$[A-Z0-9]+`)
+
+// Arguments are the Command with what the variables stand for; a variable without a value is an error that names it.
+func (it *Item) Arguments(values map[string]string) ([]string, error) {
+	if values["$PHOTOS"] == "" {
+		values["$PHOTOS"] = values["$PHOTO"]
+	}
+	var out []string
+	for _, a := range it.Command {
+		if a == "$PHOTOS" && values[a] == "" { // the photos of the run's own data
+			out = append(out, "--part", "test")
+			continue
+		}
+		var missing string
+		a = variable.ReplaceAllStringFunc(a, func(v string) string {
+			if values[v] == "" {
+				missing = v
+			}
+			return values[v]
+		})
+		if missing != "" {
+			return nil, &MissingError{Item: it.ID, Variable: missing}
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// MissingError says which variable of a command has no value.
+type MissingError struct{ Item, Variable string }
+
+func (e *MissingError) Error() string { return e.Item + " wants " + e.Variable }
 
 // RecipeFor is the recipe of an item for one of DataSets.
 func (it *Item) RecipeFor(data string) (*recipe.Recipe, error) {

@@ -24,13 +24,7 @@ func TestItems(t *testing.T) {
 		require.Regexp(t, `^(vlpl|gr|em|lac|aevlp):[a-zA-Z0-9-]+$`, it.ID)
 		require.False(t, seen[it.ID], it.ID)
 		seen[it.ID], papers[it.ID[:2]] = true, true
-		kinds := 0
-		for _, set := range []bool{len(it.Rows) > 0, len(it.Command) > 0, it.Needs != ""} {
-			if set {
-				kinds++
-			}
-		}
-		require.Equal(t, 1, kinds, it.ID)
+		require.True(t, len(it.Rows) > 0 || len(it.Command) > 0, it.ID)
 		require.Equal(t, len(it.Command) > 0, it.Writes != "", it.ID)
 		for _, id := range it.Also {
 			require.False(t, seen[id], id)
@@ -38,9 +32,6 @@ func TestItems(t *testing.T) {
 			same, err := Get(id)
 			require.NoError(t, err)
 			require.Equal(t, it.ID, same.ID)
-		}
-		if it.First != "" {
-			require.Contains(t, strings.Join(it.Command, " "), "$RUN", it.ID)
 		}
 		if len(it.Rows) == 0 {
 			continue

@@ -23,6 +23,7 @@ import (
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/loss"
 )
 
 // scenes trains a head on the stored features of MIML.
@@ -77,7 +78,7 @@ func interrupted(t *testing.T, c Config, stops ...int) {
 func TestResumeToTheBit(t *testing.T) {
 	dir := folder(t, 60) // 36 training rows: 3 steps an epoch
 	yes := true
-	quick := []string{"an, flips, ema, cosine, clipping", "role", "em-apl", "en-scl, flips", "mime, adamw"}
+	quick := []string{"an, flips, ema, cosine, clipping", "role", "em-apl", "en-scl, flips", "mime, adamw", "gr, learned schedule"}
 	for name, change := range map[string]func(*Config){
 		"an, flips, ema, cosine, clipping": func(c *Config) {
 			c.Method, c.Flip, c.EMA, c.Schedule, c.WarmupEpochs, c.ClipNorm = "an", &yes, 0.9, "cosine", 0.5, 0.5
@@ -91,6 +92,9 @@ func TestResumeToTheBit(t *testing.T) {
 		"smile, sgd":       func(c *Config) { c.Method, c.LatentDim, c.Optimizer, c.Momentum = "smile", 8, "sgd", 0.9 },
 		"gr, frozen epoch": func(c *Config) { c.Method, c.FreezeEpochs = "gr", 1 },
 		"em, micro":        func(c *Config) { c.Method, c.MicroBatch = "em", 3 },
+		"gr, learned schedule": func(c *Config) {
+			c.Method, c.Params = "gr", map[string]float64{"schedule": loss.ScheduleLearned}
+		},
 	} {
 		if os.Getenv("GOSPML_KILLS") == "" && !slices.Contains(quick, name) {
 			continue

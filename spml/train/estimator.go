@@ -52,6 +52,13 @@ func newEstimator(ctx context.Context, s *session, e *loss.Entry, v loss.Values,
 		observed = torch.FromSlice(s.ds.Gather(s.ds.Observed, usable), len(usable), s.ds.C())
 	}
 	switch e.Estimator {
+	case "schedule":
+		if v["schedule"] == loss.ScheduleLearned {
+			if s.procs != nil {
+				return nil, &ConfigError{"schedule=2: the schedule's parameters are learned in a single process; start it without a launcher"}
+			}
+			return newLearned(v, s.c.HeadLR)
+		}
 	case "role":
 		drawn := roleTable(s, usable)
 		t, err := linearInit(s, usable, drawn)
@@ -103,6 +110,31 @@ func roleTable(s *session, usable []int) *torch.Tensor {
 	}
 	return torch.FromSlice(u, len(usable), s.ds.C())
 }
+
+// learned holds GR's w, b, μ, σ as parameters of the optimiser, with the classifier's learning rate.
+type learned struct {
+	none
+	*label.Schedule
+	lr float64
+}
+
+func newLearned(v loss.Values, lr float64) (*learned, error) {
+	points, err := loss.ScheduleOf(v)
+	if err != nil {
+		return nil, err
+	}
+	s, err := label.NewSchedule(points)
+	if err == nil {
+		err = s.Train(torch.Float32)
+	}
+	return &learned{Schedule: s, lr: lr}, err
+}
+
+func (l *learned) start(epoch int) error                              { l.Step(epoch); return nil }
+func (l *learned) fill(b *loss.Batch, _ *view, _ *torch.Tensor) error { l.Fill(b); return nil }
+func (l *learned) groups() []group                                    { return []group{{[]*torch.Tensor{l.Parameter}, l.lr}} }
+func (l *learned) State() label.State                                 { return l.Schedule.State() }
+func (l *learned) LoadState(s label.State) error                      { return l.Schedule.LoadState(s) }
 
 type role struct {
 	none

@@ -53,6 +53,9 @@ func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
 	if s.values, err = e.ResolveForm(c.Preset, set, c.Form); err != nil {
 		return nil, err
 	}
+	if s.values["schedule"] == loss.ScheduleLearned && e.Estimator != "schedule" {
+		return nil, &ConfigError{fmt.Sprintf("schedule=%d of %s: a schedule's parameters are learned by gr alone", loss.ScheduleLearned, e.ID)}
+	}
 	if s.loss, err = e.Make(c.Preset, set, loss.Options{LogEps: c.LogEps, Preset: c.Form}); err != nil {
 		return nil, err
 	}

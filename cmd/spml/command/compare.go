@@ -65,11 +65,7 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 		if err := t.Write(&b, format); err != nil {
 			return err
 		}
-		name := map[string]string{"latex": "table.tex"}[format]
-		if name == "" {
-			name = "table." + format
-		}
-		if err := atomicfile.WriteBytes(filepath.Join(c.dir, name), 0o644, b.Bytes()); err != nil {
+		if err := atomicfile.WriteBytes(filepath.Join(c.dir, tableFile(format)), 0o644, b.Bytes()); err != nil {
 			return err
 		}
 	}
@@ -78,6 +74,14 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "next: spml report %s\n", c.dir)
 	return err
+}
+
+// tableFile names the file of a table in one of compare.Formats.
+func tableFile(format string) string {
+	if format == "latex" {
+		return "table.tex"
+	}
+	return "table." + format
 }
 
 func parseSeeds(s string) ([]uint32, error) {

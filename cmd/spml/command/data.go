@@ -13,6 +13,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/stat"
+	"github.com/gospml/gospml/spml/train"
 )
 
 const dataOptionHelp = "choices of the data set, NAME=VALUE joined by commas: format, set, images, classes, labels, difficult, empty, missing, unknown (see spml data show --help)"
@@ -68,6 +69,20 @@ func openData(path string, flags func() (data.Options, error)) (*data.Dataset, e
 	}
 	if o.Missing == "" {
 		o.Missing = data.MissingKeep
+	}
+	return openAny(path, o)
+}
+
+// openAny opens a data set, or the drawn pictures by their name, unless a folder is called so.
+func openAny(path string, o data.Options) (*data.Dataset, error) {
+	if path == train.ShapesName {
+		if _, err := os.Stat(path); err != nil {
+			c, err := train.Config{Data: path, Method: "an", DataSeed: &o.Seed}.Resolve()
+			if err != nil {
+				return nil, err
+			}
+			return train.Open(c)
+		}
 	}
 	return data.Open(path, o)
 }

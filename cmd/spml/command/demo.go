@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"text/tabwriter"
 	"time"
 
@@ -28,7 +29,8 @@ var demoMethods = []struct {
 	{"ROLE: labels estimated beside the model", compare.Variant{Name: "role", Set: map[string]any{"method": "role"}}},
 	{"GR: a loss for false negatives", compare.Variant{Name: "gr", Set: map[string]any{"method": "gr"}}},
 	{"EM: what is not known stays unknown", compare.Variant{Name: "em", Set: map[string]any{"method": "em"}}},
-	{"EM on LAC's label-wise decoder", compare.Variant{Name: demoDecoder, Set: map[string]any{"method": "em", "head": "decoder"}}},
+	{"EM on LAC's label-wise decoder", compare.Variant{Name: demoDecoder, Set: map[string]any{"method": "em", "head": "decoder", "decoder_dim": int64(64), "lr": 1e-3,
+		"optimizer": "adamw", "weight_decay": 0.01, "schedule": "onecycle", "pct_start": 0.2}}},
 	{"VLPL: labels from the small CLIP", compare.Variant{Name: "vlpl", Set: map[string]any{"method": "vlpl", "clip": train.BuiltinClip, "pseudo_options": "tau=0.05;theta=0.15"}}},
 	{"BCE: all labels (upper bound)", compare.Variant{Name: "bce", Set: map[string]any{"method": "bce"}}},
 }
@@ -52,7 +54,7 @@ where it was.`,
 			if dir == "" {
 				dir = "spml-demo"
 			}
-			settings, seeds := map[string]any{"data": train.ShapesName}, []uint32{1, 2}
+			settings, seeds := map[string]any{"data": train.ShapesName, "epochs": int64(6), "threads": int64(1)}, []uint32{1, 2}
 			if quick {
 				dir += "-quick"
 				settings["epochs"], seeds = int64(1), seeds[:1]
@@ -67,7 +69,7 @@ where it was.`,
 
 func demo(cmd *cobra.Command, dir string, settings map[string]any, seeds []uint32) error {
 	start := time.Now()
-	o := compare.Options{Settings: settings, Seeds: seeds, Dir: dir, Replicates: 400, Note: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }}
+	o := compare.Options{Settings: settings, Seeds: seeds, Dir: dir, Jobs: runtime.NumCPU(), Replicates: 400, Note: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }}
 	for _, m := range demoMethods {
 		o.Variants = append(o.Variants, m.variant)
 	}
@@ -133,30 +135,22 @@ func demoTable(out io.Writer, t *compare.Table) error {
 func demoAttention(ctx context.Context, errs io.Writer, dir string, seed uint32) (sheet string, err error) {
 	const photos = 6
 	run := filepath.Join(dir, demoDecoder, fmt.Sprintf("seed-%d", seed))
-	c, err := train.ReadRun(run)
+	to := filepath.Join(dir, "explained")
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return "", err
+	}
+	all, done, err := runPhotos(run, "test")
 	if err != nil {
 		return "", err
 	}
-	ds, err := train.Open(c)
-	if err != nil {
-		return "", err
-	}
-	defer ds.Close()
-	to, from := filepath.Join(dir, "explained"), filepath.Join(dir, "photos")
-	for _, d := range []string{to, from} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			return "", err
-		}
-	}
-	var files []string
-	for i, row := range ds.Rows(data.Test)[:photos] {
-		b, err := ds.Source.(data.RawSource).ReadFile(row, nil)
+	defer done()
+	var files []photo
+	for p, err := range all {
 		if err != nil {
 			return "", err
 		}
-		files = append(files, filepath.Join(from, fmt.Sprintf("test-%d.png", i)))
-		if err := atomicfile.WriteBytes(files[i], 0o644, b); err != nil {
-			return "", err
+		if files = append(files, p); len(files) == photos {
+			break
 		}
 	}
 	t, err := train.Load(run, train.TaggerOptions{})

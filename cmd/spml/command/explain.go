@@ -21,11 +21,11 @@ import (
 )
 
 func newExplain() *cobra.Command {
-	var run, out string
+	var run, out, part string
 	var labels []string
-	var top int
+	var top, most int
 	cmd := &cobra.Command{
-		Use:   "explain PHOTO|DIR… --run RUN [--label NAME] [--out DIR]",
+		Use:   "explain PHOTO|DIR… --run RUN [--label NAME] [--out DIR] | explain --run RUN --part test",
 		Short: "Draw where a model looked for each label",
 		Long: `Writes photos with a heat map for each label: the attention of a label-wise decoder (--head decoder), or the class activation map of a
 linear head. Several photos, or a folder, also give sheet.png with a row for each. Photos of one name, a/x.jpg and b/x.jpg, give a_x.jpg.dog.png
@@ -33,18 +33,33 @@ and b_x.jpg.dog.png.
 
   spml explain photo.jpg --run runs/lac                    the three most probable labels
   spml explain photo.jpg --run runs/lac --label dog        one label
-  spml explain photos --run runs/em --out explained        a folder`,
-		Args: atLeast(1, "a photo or a folder"),
+  spml explain photos --run runs/em --out explained        a folder
+  spml explain --run runs/em --part test --out explained   the first photos of the run's own test part`,
+		Args: atLeast(0, ""),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if run == "" {
 				return usageError{fmt.Errorf("%s wants --run RUN, a run directory of spml train", cmd.CommandPath())}
 			}
-			var photos []string
-			for p, err := range picturesIn(pathsOf(args), false, false) {
+			if (len(args) == 0) == (part == "") {
+				return usageError{fmt.Errorf("%s wants a photo, a folder, or --part NAME of the run's own data", cmd.CommandPath())}
+			}
+			from := filePhotos(picturesIn(pathsOf(args), false, false))
+			if part != "" {
+				own, done, err := runPhotos(run, part)
 				if err != nil {
 					return err
 				}
-				photos = append(photos, p)
+				defer done()
+				from = own
+			}
+			var photos []photo
+			for p, err := range from {
+				if err != nil {
+					return err
+				}
+				if photos = append(photos, p); part != "" && len(photos) == most {
+					break
+				}
 			}
 			t, err := train.Load(run, train.TaggerOptions{})
 			if err != nil {
@@ -68,6 +83,8 @@ and b_x.jpg.dog.png.
 	f.StringArrayVar(&labels, "label", nil, "label to draw; repeatable (default: the most probable ones)")
 	f.IntVar(&top, "top", 3, "how many of the most probable labels are drawn")
 	f.StringVar(&out, "out", ".", "folder for the pictures")
+	f.StringVar(&part, "part", "", "train, val or test: photos of the data that the run was trained on")
+	f.IntVar(&most, "photos", 8, "how many photos of --part (0: all)")
 	return cmd
 }
 
@@ -84,17 +101,21 @@ const (
 	sheetSide = 224 // of a picture on it
 )
 
-func (e *explainer) all(ctx context.Context, errs io.Writer, photos []string) error {
+func (e *explainer) all(ctx context.Context, errs io.Writer, photos []photo) error {
 	var rows [][]overlay.Tile
 	failed := 0
-	names := pictureNames(photos)
-	for i, path := range photos {
-		row, err := e.photo(ctx, path, names[i])
+	var paths []string
+	for _, p := range photos {
+		paths = append(paths, p.name)
+	}
+	names := pictureNames(paths)
+	for i, p := range photos {
+		row, err := e.photo(ctx, p, names[i])
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil { // said now, counted at the end: the other photos still get their pictures
-			fmt.Fprintf(errs, "spml: %s: %v\n", path, err)
+			fmt.Fprintf(errs, "spml: %s: %v\n", p.name, err)
 			failed++
 			continue
 		}
@@ -116,8 +137,8 @@ func (e *explainer) all(ctx context.Context, errs io.Writer, photos []string) er
 }
 
 // photo writes a picture for each label and gives the row of the sheet: the photo, then the labels.
-func (e *explainer) photo(ctx context.Context, path, name string) ([]overlay.Tile, error) {
-	b, err := os.ReadFile(path)
+func (e *explainer) photo(ctx context.Context, p photo, name string) ([]overlay.Tile, error) {
+	b, err := p.read()
 	if err != nil {
 		return nil, err
 	}

@@ -38,13 +38,15 @@ A folder stands for every picture in and below it, in order of name; - reads nam
   spml predict runs/em photos --format jsonl --out labels.jsonl --resume    only those that the file lacks
   find . -name '*.jpg' | spml predict runs/em - --format csv > labels.csv   the probability of every label, a column each
   spml predict runs/em --data VOCdevkit/VOC2012 --part test --json          the photos of a data set, in any format of spml data formats
+  spml predict runs/em --part test --html test.html                         a page with the test part of the run's own data
   spml predict runs/an --compare runs/vlpl --html bars.html photos          a page with both models' bars beside each photo
 
 A photo that cannot be labelled is named on the standard error and has no row, so --resume tries it again; the exit code says so at the end.`,
 		Args: atLeast(1, "a run directory, and photos, --list or --data"),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if (len(args) == 1 && list == "") == (from == "") {
-				return usageError{errors.New("predict wants photos or --data PATH, one of the two")}
+			own := from == "" && part != "" // the run's own data set
+			if (len(args) == 1 && list == "") == (from == "" && !own) {
+				return usageError{errors.New("predict wants photos, --data PATH or --part NAME of the run's own data, one of them")}
 			}
 			changed := cmd.Flags().Changed
 			if asJSON {
@@ -75,6 +77,13 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 			if from != "" {
 				var done func() error
 				if photos, done, err = dataPhotos(from, part, options); err != nil {
+					return err
+				}
+				defer done()
+			}
+			if own {
+				var done func() error
+				if photos, done, err = runPhotos(args[0], part); err != nil {
 					return err
 				}
 				defer done()
@@ -120,7 +129,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 	f.StringVar(&list, "list", "", "a file with the name of a photo or folder on each line")
 	f.StringVar(&from, "data", "", "a data set whose photos are labelled, in any format of spml data formats")
 	f.StringVar(&options, "data-options", "", dataOptionHelp)
-	f.StringVar(&part, "part", "", "with --data: train, val or test (default: all rows)")
+	f.StringVar(&part, "part", "", "train, val or test (default: all rows), of --data, else of the data that the run was trained on")
 	f.StringVar(&format, "format", formatText, "text, jsonl (an object a photo, the most probable label first) or csv (a column for each label)")
 	f.BoolVar(&asJSON, "json", false, "--format jsonl")
 	f.StringVar(&outPath, "out", "", "write to this file")
@@ -251,15 +260,39 @@ func dataPhotos(from, part, options string) (photos iter.Seq2[photo, error], don
 	if o.Missing == "" {
 		o.Missing = data.MissingKeep
 	}
+	if o.Seed == 0 {
+		o.Seed = referenceSeeds[0]
+	}
+	d, err := openAny(from, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return photosOf(d, part)
+}
+
+// runPhotos are the photos of a part of the data set that a run was trained on.
+func runPhotos(run, part string) (iter.Seq2[photo, error], func() error, error) {
+	c, err := train.ReadRun(run)
+	if err == nil {
+		c, err = c.Resolve()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := train.Open(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return photosOf(d, part)
+}
+
+// photosOf are the photos of a part, or of all rows. done closes the data set.
+func photosOf(d *data.Dataset, part string) (photos iter.Seq2[photo, error], done func() error, err error) {
 	want := data.Split(255)
 	if part != "" {
 		if want, err = data.ParseSplit(part); err != nil {
-			return nil, nil, usageError{err}
+			return nil, nil, errors.Join(usageError{err}, d.Close())
 		}
-	}
-	d, err := data.Open(from, o)
-	if err != nil {
-		return nil, nil, err
 	}
 	raw, ok := d.Source.(data.RawSource)
 	if !ok {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/reproduce"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -35,12 +35,15 @@ func newReproduce() *cobra.Command {
 		Short: "Make a table or a figure of a paper, beside the published numbers",
 		Long: `Trains what a table of a paper holds by the paper's recipe and prints our numbers beside the published ones. What it costs is said first; stopped, it goes
 on where it was. --as names the column (voc, coco, nus, cub) and with it the recipe; without it the same methods are compared on any data, by your settings.
+A figure of runs trains them first, one seed each, unless --from names them; a sweep's figure is drawn beside its table.
 
   spml reproduce list
   spml reproduce gr:table2 --data VOCdevkit/VOC2012 --as voc --weights resnet50.safetensors --seeds 3 --run gr-table2 --dry-run
   spml reproduce lac:ablation --data shapes --seeds 2 --epochs 5 --run ablation
   spml reproduce em:table --data photos --weights mobilenet_v2.safetensors --frozen --only AN,EM,EM+APL --run em
   spml reproduce gr:fig1
+  spml reproduce gr:fig3 --data shapes --run gr-fig3                        trains AN and GR, then draws
+  spml reproduce gr:fig3 --from runs/an,runs/gr                             draws runs of yours
   spml reproduce vlpl:table3 --data shapes --clip builtin --seeds 1 --epochs 3 --run vlpl-table3
   spml reproduce lac:fig6 --from runs/lac --photo photo.jpg`,
 		Args: exactly(1, "one table or figure; spml reproduce list names them"),
@@ -52,22 +55,39 @@ on where it was. --as names the column (voc, coco, nus, cub) and with it the rec
 			if err != nil {
 				return err
 			}
-			switch {
-			case it.Needs != "":
-				return usageError{fmt.Errorf("%s (%s) needs %s", it.ID, it.Title, it.Needs)}
-			case len(it.Command) > 0:
-				if dry {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s: no training; runs spml %s\n", it.ID, strings.Join(it.Command, " "))
-					return nil
-				}
-				return runItem(cmd, it, map[string]string{"$DATA": c.s.values["data"].text, "$CLIP": c.s.values["clip"].text, "$PHOTO": photo}, from)
+			if len(from) > 0 && len(it.Command) > 0 { // runs are there: only draw
+				it.Rows = nil
 			}
-			return c.reproduce(cmd, it, as, only, dry, asJSON)
+			values := map[string]string{"$DATA": c.s.values["data"].text, "$CLIP": c.s.values["clip"].text, "$PHOTO": photo, "$OUT": c.dir, "$FOLDER": c.dir}
+			if values["$OUT"] == "" {
+				values["$OUT"] = "."
+			}
+			for i, name := range []string{"$RUN", "$RUN2"} {
+				if i < len(from) {
+					values[name], values["$FOLDER"] = from[i], from[0]
+				}
+			}
+			if len(it.Rows) == 0 {
+				return draw(cmd, it, values, dry)
+			}
+			if len(it.Command) > 0 && len(it.Sweeps) == 0 && !cmd.Flags().Changed("seeds") {
+				c.seeds = "1" // a figure shows one run of each method
+			}
+			runs, err := c.reproduce(cmd, it, as, only, dry, asJSON)
+			if err != nil || dry || len(it.Command) == 0 {
+				return err
+			}
+			for i, name := range []string{"$RUN", "$RUN2"} {
+				if i < len(runs) {
+					values[name] = runs[i]
+				}
+			}
+			return draw(cmd, it, values, false)
 		},
 	}
 	c.flags(cmd)
 	f := cmd.Flags()
-	f.StringSliceVar(&from, "from", nil, "finished runs of which a figure is made")
+	f.StringSliceVar(&from, "from", nil, "finished runs of which a figure is made, in place of training them")
 	f.StringVar(&photo, "photo", "", "the photo of a figure")
 	f.StringVar(&as, "as", "", "column of the table, and with it the recipe: voc, coco, nus, cub")
 	f.StringSliceVar(&only, "only", nil, "rows by their names in the paper; the first is the baseline")
@@ -86,42 +106,37 @@ func listPapers(cmd *cobra.Command, asJSON bool) error {
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	for _, it := range items {
-		what := fmt.Sprintf("%d rows", len(it.Rows))
+		var parts []string
 		if len(it.Sweeps) > 0 {
-			what = fmt.Sprintf("%d points", len(it.Rows))
+			parts = append(parts, fmt.Sprintf("%d points", len(it.Rows)))
+		} else if len(it.Rows) > 0 {
+			parts = append(parts, fmt.Sprintf("%d rows", len(it.Rows)))
 		}
 		if len(it.Command) > 0 {
-			what = "writes " + it.Writes
-		} else if it.Needs != "" {
-			what = "needs more"
+			parts = append(parts, it.Writes)
 		}
+		what := strings.Join(parts, ", ")
 		fmt.Fprintf(w, "%s\t%s\t%s\n", strings.Join(append([]string{it.ID}, it.Also...), ", "), what, it.Title)
 	}
 	return w.Flush()
 }
 
-// runItem runs the command of a figure with what its words in capitals stand for.
-func runItem(cmd *cobra.Command, it *reproduce.Item, values map[string]string, runs []string) error {
-	for i, run := range runs {
-		name := "$RUN"
-		if i > 0 {
-			name += strconv.Itoa(i + 1)
-		}
-		values[name] = run
+// draw runs the command of a figure.
+func draw(cmd *cobra.Command, it *reproduce.Item, values map[string]string, dry bool) error {
+	if dry {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: no training; runs spml %s\n", it.ID, reproduce.Plain(it.Command))
+		return nil
 	}
-	flags := map[string]string{"$DATA": "--data PATH", "$CLIP": "--clip MODEL", "$PHOTO": "--photo FILE", "$RUN": "--from RUN", "$RUN2": "--from RUN,RUN2"}
-	args := slices.Clone(it.Command)
-	for i, a := range args {
-		if !strings.HasPrefix(a, "$") {
-			continue
-		}
-		if args[i] = values[a]; args[i] == "" {
-			err := fmt.Errorf("%s wants %s", it.ID, flags[a])
-			if it.First != "" && strings.HasPrefix(a, "$RUN") {
-				err = fmt.Errorf("%w; for instance of %s", err, it.First)
-			}
-			return usageError{err}
-		}
+	args, err := it.Arguments(values)
+	if missing := (*reproduce.MissingError)(nil); errors.As(err, &missing) {
+		flag := map[string]string{"$DATA": "--data PATH", "$CLIP": "--clip MODEL", "$PHOTO": "--photo FILE", "$RUN": "--from RUN", "$RUN2": "--from RUN,RUN2", "$FOLDER": "--run FOLDER"}[missing.Variable]
+		return usageError{fmt.Errorf("%s wants %s", it.ID, flag)}
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(values["$OUT"], 0o755); err != nil {
+		return err
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), "spml "+strings.Join(args, " "))
 	root := newRoot()
@@ -131,8 +146,8 @@ func runItem(cmd *cobra.Command, it *reproduce.Item, values map[string]string, r
 	return root.ExecuteContext(cmd.Context())
 }
 
-// reproduce trains the rows of a table.
-func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string, only []string, dry, asJSON bool) error {
+// reproduce trains the rows of a table and gives the run directory of each, of the first seed.
+func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string, only []string, dry, asJSON bool) ([]string, error) {
 	if len(only) > 0 {
 		rows := it.Rows
 		it.Rows = nil
@@ -143,7 +158,7 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 				for _, r := range rows {
 					names = append(names, r.Name)
 				}
-				return usageError{fmt.Errorf("%s has no row %q; there are %s", it.ID, name, strings.Join(names, ", "))}
+				return nil, usageError{fmt.Errorf("%s has no row %q; there are %s", it.ID, name, strings.Join(names, ", "))}
 			}
 			it.Rows = append(it.Rows, rows[i])
 		}
@@ -152,13 +167,13 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	if as != "" {
 		r, err := it.RecipeFor(as)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		c.s.recipe, deviations = r.Name, r.Deviations
 	}
 	l, err := c.s.layers(os.Environ())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	settings := maps.Clone(l.values)
 	for k, v := range it.Settings {
@@ -168,32 +183,45 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	}
 	variants, left, err := it.Variants(settings["pseudo_labels"] != nil, settings["clip"] != nil || settings["data"] == train.ShapesName)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if len(left) > 0 && len(it.Command) > 0 && len(it.Sweeps) == 0 {
+		return nil, usageError{fmt.Errorf("%s shows %s, which needs %s", it.ID, left[0].Name, left[0].Needs)}
 	}
 	if len(variants) == 0 {
-		return usageError{fmt.Errorf("no row of %s can be trained: %s needs %s", it.ID, left[0].Name, left[0].Needs)}
+		return nil, usageError{fmt.Errorf("no row of %s can be trained: %s needs %s", it.ID, left[0].Name, left[0].Needs)}
 	}
 	seeds, err := parseSeeds(c.seeds)
 	if err != nil {
-		return usageError{err}
+		return nil, usageError{err}
 	}
 	if err := c.cost(cmd, settings, variants, len(seeds)); err != nil || dry {
-		return err
+		return nil, err
 	}
 	if c.dir == "" {
-		return usageError{errors.New("--run FOLDER is missing: the runs are kept there")}
+		return nil, usageError{errors.New("--run FOLDER is missing: the runs are kept there")}
 	}
 	t, err := compare.Run(cmd.Context(), compare.Options{
 		Settings: settings, Variants: variants, Seeds: seeds, Dir: c.dir, Jobs: c.jobs, Replicates: c.reps,
 		Note: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) },
 	})
 	if err != nil {
-		return err
+		return nil, err
+	}
+	var b bytes.Buffer
+	for _, format := range compare.Formats {
+		b.Reset()
+		if err := t.Write(&b, format); err != nil {
+			return nil, err
+		}
+		if err := atomicfile.WriteBytes(filepath.Join(c.dir, tableFile(format)), 0o644, b.Bytes()); err != nil {
+			return nil, err
+		}
 	}
 	lines := it.Lines(t, as, left)
-	var b bytes.Buffer
+	b.Reset()
 	if err := reproduce.WriteLines(&b, lines); err != nil {
-		return err
+		return nil, err
 	}
 	fmt.Fprintf(&b, "\n%s: %s. Ours: %s, %d test images, %d seeds, test mAP of the epoch that validation chose.\n", it.ID, it.Title, t.Data, t.Test, len(seeds))
 	if as == "" {
@@ -203,35 +231,96 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 		fmt.Fprintf(&b, "Deviation: %s\n", d)
 	}
 	if err := atomicfile.WriteBytes(filepath.Join(c.dir, strings.ReplaceAll(it.ID, ":", "-")+".md"), 0o644, b.Bytes()); err != nil {
-		return err
+		return nil, err
+	}
+	var runs []string
+	for _, v := range variants {
+		runs = append(runs, filepath.Join(c.dir, v.Name, fmt.Sprintf("seed-%d", seeds[0])))
 	}
 	if asJSON {
-		return json.NewEncoder(cmd.OutOrStdout()).Encode(lines)
+		return runs, json.NewEncoder(cmd.OutOrStdout()).Encode(lines)
 	}
 	_, err = b.WriteTo(cmd.OutOrStdout())
-	return err
+	return runs, err
 }
 
-// cost measures the first row's first steps and says what all rows take.
+// cost measures the first steps of each kind of row and says what all rows take: methods that differ in their loss alone take the same.
 func (c *comparison) cost(cmd *cobra.Command, settings map[string]any, variants []compare.Variant, seeds int) error {
-	m := maps.Clone(settings)
-	for k, v := range variants[0].Set {
-		if !strings.HasPrefix(k, "params.") {
-			m[k] = v
+	var (
+		measured       = map[string]*train.Plan{}
+		first          *train.Plan
+		seconds        float64
+		disk, memory   int64
+		rows           []string
+		settingsOfRows = func(v compare.Variant) map[string]any {
+			m, params := maps.Clone(settings), map[string]any{}
+			if p, ok := m["params"].(map[string]any); ok {
+				maps.Copy(params, p)
+			}
+			for k, x := range v.Set {
+				if name, ok := strings.CutPrefix(k, "params."); ok {
+					params[name] = x
+				} else {
+					m[k] = x
+				}
+			}
+			m["params"] = params
+			delete(m, "run")
+			return m
+		}
+	)
+	for _, v := range variants {
+		m := settingsOfRows(v)
+		kind, err := workOf(m)
+		if err != nil {
+			return err
+		}
+		p := measured[kind]
+		if p == nil {
+			config, err := train.FromSettings(m)
+			if err != nil {
+				return err
+			}
+			if p, err = train.Estimate(cmd.Context(), config, train.Events{}); err != nil {
+				return fmt.Errorf("%s: %w", v.Name, err)
+			}
+			measured[kind] = p
+			rows = append(rows, fmt.Sprintf("%s %.3f s a step", v.Name, p.StepSeconds))
+		}
+		if first == nil {
+			first = p
+		}
+		seconds += float64(seeds) * p.Seconds
+		disk += int64(seeds) * p.DiskBytes
+		memory = max(memory, p.MemoryBytes)
+	}
+	total := time.Duration(seconds * float64(time.Second))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%d methods × %d seeds = %d runs: about %v one after the other (measured: %s), memory to %.1f GB, disk %.1f GB\n",
+		len(variants), seeds, len(variants)*seeds, total.Round(time.Second), strings.Join(rows, ", "), float64(memory)/1e9, float64(disk)/1e9)
+	return nil
+}
+
+// workOf tells apart runs whose steps take different work: other views, an image-text model in the loop, another head, two stages, other sizes.
+func workOf(m map[string]any) (string, error) {
+	method := fmt.Sprint(m["method"])
+	if method == train.DualCoOp {
+		return method, nil
+	}
+	e, err := loss.Lookup(method)
+	if err != nil {
+		return "", &train.ConfigError{Msg: err.Error()}
+	}
+	estimator := ""
+	if e.Estimator != "schedule" && e.Estimator != "large-loss" { // these two cost nothing
+		estimator = e.Estimator
+	}
+	kind := fmt.Sprint(e.Needs&^(loss.Observed|loss.Full|loss.Epoch), estimator)
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		switch {
+		case k == "pseudo_options" && !strings.Contains(fmt.Sprint(m[k]), "grid"):
+		case !slices.Contains([]string{"method", "params", "lr", "head_lr", "seed", "queue_size"}, k):
+			kind += fmt.Sprintf(" %s=%v", k, m[k])
 		}
 	}
-	delete(m, "run")
-	config, err := train.FromSettings(m)
-	if err != nil {
-		return err
-	}
-	p, err := train.Estimate(cmd.Context(), config, train.Events{})
-	if err != nil {
-		return err
-	}
-	runs := len(variants) * seeds
-	total := time.Duration(float64(runs) * p.Seconds * float64(time.Second))
-	fmt.Fprintf(cmd.ErrOrStderr(), "%d methods × %d seeds = %d runs: about %v one after the other at the speed of %s (%.3f s a step), memory to %.1f GB, disk %.1f GB\n",
-		len(variants), seeds, runs, total.Round(time.Second), variants[0].Name, p.StepSeconds, float64(p.MemoryBytes)/1e9, float64(runs)*float64(p.DiskBytes)/1e9)
-	return nil
+	return kind, nil
 }
