@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/gospml/gospml/cuda/internal/abi"
+	"github.com/gospml/gospml/internal/engine"
 	"github.com/gospml/gospml/internal/unused"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
@@ -45,6 +46,11 @@ var load = sync.OnceValue(func() error {
 	go relieve()
 	return nil
 })
+
+// The first backward of a process starts autograd's threads, one for each device that is known: a card must be opened before, also for a program that uses it later.
+func init() {
+	engine.Before(func() { _ = load() })
+}
 
 // Available returns nil where a GPU can be used, else what is missing; see ErrNoDevice.
 func Available() error { return load() }

@@ -76,6 +76,8 @@ const (
 	DeviceCPU  DeviceType = 0
 	DeviceCUDA DeviceType = 1
 	DeviceMeta DeviceType = 14
+	// DevicePrivateUse1 is the device that a library of operators may register with libtorch (LoadOps).
+	DevicePrivateUse1 DeviceType = 20
 )
 
 // CPU is the processor's memory.
@@ -89,7 +91,7 @@ func CUDA(index int) Device { return Device{DeviceCUDA, index} }
 
 // String is PyTorch's spelling, for instance "cuda:0".
 func (d Device) String() string {
-	s := map[DeviceType]string{DeviceCPU: "cpu", DeviceCUDA: "cuda", DeviceMeta: "meta"}[d.Type]
+	s := map[DeviceType]string{DeviceCPU: "cpu", DeviceCUDA: "cuda", DeviceMeta: "meta", DevicePrivateUse1: "privateuseone"}[d.Type]
 	if s == "" {
 		s = fmt.Sprintf("device(%d)", int(d.Type))
 	}

@@ -76,13 +76,13 @@ func (a *APL) Update(scores *torch.Tensor) (assigned int, err error) {
 				_, order := s.MaskedFill(unknown.LogicalNot(), math.Inf(1)).SortStable(true, 0, false)
 				// rank[i, c] is the place of image i among the scores of class c.
 				n := int64(s.Size(0))
-				places := torch.Arange(int64(0), n, int64(1), torch.Int64).Unsqueeze(1).ExpandAs(order)
+				places := torch.Arange(int64(0), n, int64(1), torch.Int64, order.Device()).Unsqueeze(1).ExpandAs(order)
 				rank := order.ZerosLike().Scatter(0, order, places)
 				q := make([]int64, len(a.quota))
 				for c, v := range a.quota {
 					q[c] = int64(v)
 				}
-				picked := rank.Lt(torch.FromSlice(q, len(q))).LogicalAnd(unknown)
+				picked := rank.Lt(torch.FromSlice(q, len(q)).ToDevice(rank.Device())).LogicalAnd(unknown)
 				a.Labels.Copy_(torch.Where(picked, s.Neg(), a.Labels))
 				assigned = picked.Sum().ItemInt()
 			})

@@ -36,7 +36,7 @@ func (a *ScoreAverage) Lookup(rows []int) (*torch.Tensor, error) { return lookup
 
 // Update takes in the scores σ(z) [len(rows), C] of a batch. A row must not appear twice.
 func (a *ScoreAverage) Update(rows []int, scores *torch.Tensor) error {
-	ids, err := index(rows, a.H.Size(0))
+	ids, err := index(rows, a.H)
 	if err != nil {
 		return err
 	}
@@ -118,9 +118,9 @@ func ExpectedNegatives(average, observed *torch.Tensor, positives []int) (mask *
 			torch.Scope(func(s *torch.Arena) {
 				free := observed.EqScalar(1).LogicalNot()
 				_, order := average.Detach().MaskedFill(free.LogicalNot(), math.Inf(1)).SortStable(true, 0, false)
-				places := torch.Arange(int64(0), int64(n), int64(1), torch.Int64).Unsqueeze(1).ExpandAs(order)
+				places := torch.Arange(int64(0), int64(n), int64(1), torch.Int64, order.Device()).Unsqueeze(1).ExpandAs(order)
 				rank := order.ZerosLike().Scatter(0, order, places)
-				mask = s.Keep(rank.Lt(torch.FromSlice(take, c)).LogicalAnd(free).ToDType(torch.Int8))
+				mask = s.Keep(rank.Lt(torch.FromSlice(take, c).ToDevice(rank.Device())).LogicalAnd(free).ToDType(torch.Int8))
 			})
 		})
 	})

@@ -41,7 +41,7 @@ func NewGraph(similarity *torch.Tensor, c GraphConfig) (*Graph, error) {
 			torch.Scope(func(s *torch.Arena) {
 				n := similarity.Size(0)
 				_, order := similarity.SortStable(true, 1, true)
-				kept := torch.Zeros(similarity.Shape(), torch.Bool).ScatterValue(1, order.Slice(1, 0, c.TopU, 1), true)
+				kept := torch.Zeros(similarity.Shape(), torch.Bool, similarity.Device()).ScatterValue(1, order.Slice(1, 0, c.TopU, 1), true)
 				g.Sparse = similarity.MaskedFill(kept.LogicalNot(), 0)
 				self := torch.Eye(n, torch.Bool, similarity.Device())
 				others := g.Sparse.MaskedFill(self, 0)
@@ -95,7 +95,7 @@ func (n *GraphNoise) Noise(a, h *torch.Tensor) (noise, text *torch.Tensor, err e
 			torch.Scope(func(s *torch.Arena) {
 				x := h
 				for i, w := range n.Weights {
-					x = a.Matmul(x.Matmul(w.ToDType(h.DType())))
+					x = a.Matmul(x.Matmul(w.ToDeviceDType(h.Device(), h.DType())))
 					if i < 2 || n.Paper {
 						x = x.LeakyRelu(0.2)
 					}

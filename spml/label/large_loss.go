@@ -29,7 +29,7 @@ func (l *LargeLoss) Flip(rows []int, flips *torch.Tensor) error {
 }
 
 func lookup(table *torch.Tensor, rows []int) (t *torch.Tensor, err error) {
-	ids, err := index(rows, table.Size(0))
+	ids, err := index(rows, table)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func lookup(table *torch.Tensor, rows []int) (t *torch.Tensor, err error) {
 
 // raise sets table[rows] to 1 where marked.
 func raise(table *torch.Tensor, rows []int, marked *torch.Tensor) error {
-	ids, err := index(rows, table.Size(0))
+	ids, err := index(rows, table)
 	if err != nil {
 		return err
 	}

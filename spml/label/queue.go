@@ -57,12 +57,12 @@ func (q *Queue) Push(features, labels *torch.Tensor) (*loss.Contrast, error) {
 			slots[i] = int64((q.next + i) % k)
 		}
 		q.next = (q.next + m) % k
-		at := torch.FromSlice(slots, m)
+		at := torch.FromSlice(slots, m).ToDevice(q.Features.Device())
 		torch.NoGrad(func() {
 			q.Features.IndexCopy_(0, at, live.Detach().ToDType(q.Features.DType()))
 			q.Labels.IndexCopy_(0, at, ids)
 		})
-		current := torch.Zeros(torch.S(k), torch.Bool).IndexFill(0, at, true)
+		current := torch.Zeros(torch.S(k), torch.Bool, at.Device()).IndexFill(0, at, true)
 		filled := q.Labels.NeScalar(0).Nonzero().Flatten(0, -1)
 		all := q.Features.IndexCopy(0, at, live.ToDType(q.Features.DType()))
 		c = &loss.Contrast{Features: all.IndexSelect(0, filled), Labels: q.Labels.IndexSelect(0, filled), Current: current.IndexSelect(0, filled)}
@@ -91,7 +91,7 @@ func ValidPairs(hard, observed, weak, strong *torch.Tensor, code bool) (features
 			at = at.Repeat(2)
 		}
 		features = torch.Stack([]*torch.Tensor{weak.Flatten(0, 1).IndexSelect(0, at), strong.Flatten(0, 1).IndexSelect(0, at)}, 1)
-		labels = at.Remainder(torch.Scalar(int64(hard.Size(1)))).AddScalar(1)
+		labels = at.RemainderScalar(hard.Size(1)).AddScalar(1)
 	})
 	return features, labels, err
 }

@@ -28,7 +28,7 @@ func NewRole(observed *torch.Tensor, dtype torch.DType, g *torch.Generator) (*Ro
 	}
 	r := &Role{}
 	err := build(func(s *torch.Arena) {
-		u := torch.Empty(observed.Shape(), dtype).Uniform_(-roleUnknown, roleUnknown, g)
+		u := torch.Empty(observed.Shape(), dtype).Uniform_(-roleUnknown, roleUnknown, g).ToDevice(observed.Device())
 		u.MaskedFill_(observed.EqScalar(1), roleObserved)
 		u.MaskedFill_(observed.EqScalar(-1), -roleObserved)
 		r.U = s.Keep(u).SetRequiresGrad(true)
@@ -75,7 +75,7 @@ func (r *Role) AddGroup(o optim.Optimizer, lr float64) error {
 
 // Lookup is the rows' logits [len(rows), C], through which gradients reach the table.
 func (r *Role) Lookup(rows []int) (u *torch.Tensor, err error) {
-	ids, err := index(rows, r.U.Size(0))
+	ids, err := index(rows, r.U)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func (l *LazyRole) SetLR(lr float64) { l.lr = RoleLRFactor * lr }
 
 // Lookup is the rows' logits [len(rows), C] after all steps so far, a leaf of the caller's scope whose gradient Step reads.
 func (l *LazyRole) Lookup(rows []int) (u *torch.Tensor, err error) {
-	if _, err := index(rows, len(l.last)); err != nil {
+	if err := inTable(rows, len(l.last)); err != nil {
 		return nil, err
 	}
 	err = torch.Try(func() {

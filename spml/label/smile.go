@@ -77,6 +77,7 @@ func NewSMILE(x *torch.Tensor, classes, k int, temperature float64, g *torch.Gen
 		mlp := func(in, mid, out int) *MLP { return &MLP{nn.NewLinear(in, mid, d...), nn.NewLinear(mid, out, d...)} }
 		s.Conv1, s.Conv2, s.Head = conv(f, classes), conv(classes, classes), nn.NewLinear(classes, classes, d...)
 		s.Hidden, s.Decoder = mlp(f+classes, classes, classes), mlp(2*classes, f, f)
+		nn.ToDevice(s, x.Device()) // drawn on the CPU: the same numbers on every device
 		a.Keep(s.Parameters()...)
 	})
 	return s, err
@@ -94,7 +95,7 @@ func nearest(x *torch.Tensor, k int) *torch.Tensor {
 				end := min(at+block, n)
 				torch.Scope(func(b *torch.Arena) {
 					d := torch.Cdist(x.Slice(0, at, end, 1), x, 2)
-					self := torch.Arange(int64(at), int64(end), int64(1), torch.Int64).Unsqueeze(1)
+					self := torch.Arange(int64(at), int64(end), int64(1), torch.Int64, d.Device()).Unsqueeze(1)
 					_, near := d.ScatterValue(1, self, 3e38).Topk(k, 1, false, true)
 					parts = append(parts, b.Keep(near))
 				})
@@ -108,7 +109,7 @@ func nearest(x *torch.Tensor, k int) *torch.Tensor {
 // neighbourSums adds up the rows of x over neighbours [N, k], a block at a time.
 func neighbourSums(x, neighbours *torch.Tensor) *torch.Tensor {
 	const block = 4096
-	sums := torch.Empty(x.Shape(), x.DType())
+	sums := torch.Empty(x.Shape(), x.DType(), x.Device())
 	for at := 0; at < x.Size(0); at += block {
 		end := min(at+block, x.Size(0))
 		torch.Scope(func(*torch.Arena) {
@@ -124,7 +125,7 @@ func (s *SMILE) Parameters() []*torch.Tensor { return nn.Parameters(s) }
 
 // Encode gives the encoder's logits v [len(rows), C] of some rows, as the graph of all rows makes them.
 func (s *SMILE) Encode(rows []int) (v *torch.Tensor, err error) {
-	ids, err := index(rows, s.x.Size(0))
+	ids, err := index(rows, s.x)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (s *SMILE) Enhanced(v *torch.Tensor) (d *torch.Tensor, err error) {
 // Reconstruct decodes the rows with encoder logits v [len(rows), C]: ŷ is drawn from Beta(D+1e-5, 1-D+1e-5), whose gradient is the
 // implicit one; x̂ from D and the hidden values; Â = ŷ·ŷᵀ.
 func (s *SMILE) Reconstruct(rows []int, v *torch.Tensor) (r *loss.Reconstruction, err error) {
-	ids, err := index(rows, s.x.Size(0))
+	ids, err := index(rows, s.x)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func (s *SMILE) Reconstruct(rows []int, v *torch.Tensor) (r *loss.Reconstruction
 		y := SampleBeta(d.AddScalar(1e-5), d.RsubScalar(1).AddScalar(1e-5), s.random)
 		r = &loss.Reconstruction{
 			X: x, XRec: s.Decoder.Forward(torch.Cat([]*torch.Tensor{d, hidden}, 1)), YRec: y,
-			A: torch.FromSlice(adjacent, len(rows), len(rows)).ToDType(x.DType()), ARec: y.Matmul(y.T()),
+			A: torch.FromSlice(adjacent, len(rows), len(rows)).ToDType(x.DType()).ToDevice(x.Device()), ARec: y.Matmul(y.T()),
 		}
 	})
 	return r, err
@@ -183,12 +184,20 @@ func SampleBeta(a, b *torch.Tensor, g *torch.Generator) *torch.Tensor {
 	var draw, da, db *torch.Tensor
 	torch.NoGrad(func() {
 		c := torch.Stack([]*torch.Tensor{a, b}, -1)
-		x := torch.Call("aten::_sample_dirichlet", c, g)[0].(*torch.Tensor)
+		x := torch.Call("aten::_sample_dirichlet", where(c, g), g)[0].(*torch.Tensor).ToDevice(c.Device())
 		slope := dirichletGrad(x, c)
 		draw = x.Select(-1, 0)
 		da, db = slope.Select(-1, 0).Mul(draw.RsubScalar(1)), slope.Select(-1, 1).Mul(draw.Neg())
 	})
 	return draw.Add(da.Mul(a.Sub(a.Detach()))).Add(db.Mul(b.Sub(b.Detach())))
+}
+
+// where puts a tensor where g draws: a Generator is the CPU's, so a device's draws are made there, the same as on the CPU.
+func where(t *torch.Tensor, g *torch.Generator) *torch.Tensor {
+	if g == nil {
+		return t
+	}
+	return t.ToDevice(torch.CPU)
 }
 
 func dirichletGrad(x, c *torch.Tensor) *torch.Tensor {

@@ -46,7 +46,7 @@ func TestSMILEEncodesRowsAsTheWholeGraph(t *testing.T) {
 	for _, rows := range [][]int{{0}, {7, 3, 39, 3}, {12, 13, 14, 15, 16, 17, 18, 19}} {
 		v, err := s.Encode(rows)
 		require.NoError(t, err)
-		ids, err := index(rows, n)
+		ids, err := index(rows, s.x)
 		require.NoError(t, err)
 		want := dense.IndexSelect(0, ids)
 		require.InDeltaSlice(t, flat(want), flat(v), 1e-12)

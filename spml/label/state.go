@@ -66,15 +66,25 @@ func own(t *torch.Tensor) (kept *torch.Tensor, err error) {
 }
 
 // index turns dataset rows into an index tensor after checking them against a table's length.
-func index(rows []int, n int) (*torch.Tensor, error) {
-	ids := make([]int64, len(rows))
-	for i, r := range rows {
-		if r < 0 || r >= n {
-			return nil, fmt.Errorf("label: row %d of a table with %d", r, n)
-		}
-		ids[i] = int64(r)
+func index(rows []int, table *torch.Tensor) (ids *torch.Tensor, err error) {
+	if err := inTable(rows, table.Size(0)); err != nil {
+		return nil, err
 	}
-	return torch.FromSlice(ids, len(ids)), nil
+	p := make([]int64, len(rows))
+	for i, r := range rows {
+		p[i] = int64(r)
+	}
+	err = torch.Try(func() { ids = torch.FromSlice(p, len(p)).ToDevice(table.Device()) })
+	return ids, err
+}
+
+func inTable(rows []int, n int) error {
+	for _, r := range rows {
+		if r < 0 || r >= n {
+			return fmt.Errorf("label: row %d of a table with %d", r, n)
+		}
+	}
+	return nil
 }
 
 func matrix(what string, t *torch.Tensor) error {
@@ -99,7 +109,7 @@ func same(what string, t, like *torch.Tensor) error {
 
 // finite refuses scores outside [0, 1], which NaN is too.
 func finite(what string, t *torch.Tensor) error {
-	if t.Numel() > 0 && !t.GeScalar(0).LogicalAnd(t.LeScalar(1)).All().Equal(torch.Scalar(true)) {
+	if t.Numel() > 0 && t.GeScalar(0).LogicalAnd(t.LeScalar(1)).All().Item() != 1 {
 		return fmt.Errorf("label: %s are not all in [0, 1]", what)
 	}
 	return nil

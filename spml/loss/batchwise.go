@@ -146,7 +146,7 @@ func fusedLargeLoss(correct, permanent bool) *FusedForm {
 				}
 				if all != b {
 					at := all.Rows.NeScalar(0).Nonzero().Flatten(0, -1)
-					grad = torch.Zeros(all.Logits.Shape(), grad.DType()).IndexCopy(0, at, grad)
+					grad = torch.Zeros(all.Logits.Shape(), grad.DType(), grad.Device()).IndexCopy(0, at, grad)
 				}
 				return value, grad
 			},

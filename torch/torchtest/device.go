@@ -1,0 +1,75 @@
+package torchtest
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/gospml/gospml/internal/engine"
+	"github.com/gospml/gospml/third_party/native"
+	"github.com/gospml/gospml/torch"
+)
+
+//go:embed csrc/device.cpp
+var deviceSource []byte
+
+var openDevice = sync.OnceValue(func() error {
+	if engine.Started() {
+		return errors.New("the test device must be opened before the first backward of the process, which starts autograd's threads for the devices that are there; open it in TestMain or have a package of its own")
+	}
+	library, err := native.CompileOps(context.Background(), "testdevice", map[string][]byte{"device.cpp": deviceSource})
+	if err != nil {
+		return err
+	}
+	return torch.LoadOps(library)
+})
+
+// Device gives a device that is not the CPU on machines that have nothing else, to see that code puts its tensors where they belong. Its kernels are the CPU's and
+// give the same bits, on one thread, but as on a card
+//   - an operator that gets tensors of it and of the CPU, or of two such devices, fails and names itself, except for numbers (CPU tensors without
+//     dimensions) where a card takes them too, and positions for index;
+//   - its memory is out of reach: View, CopyFrom and kernels that were not written for it fail;
+//   - random numbers come from the device's generator (the default one of the CPU), never from a Generator of the CPU's;
+//   - backward runs on a thread of the device.
+//
+// There are two, with the indices 0 and 1. Autocast knows it. It is compiled when it is first asked for (half a minute of a compiler, once a machine), and must be opened before
+// the first backward of the process.
+func Device(t testing.TB) torch.Device {
+	t.Helper()
+	if err := openDevice(); err != nil {
+		t.Fatalf("torchtest: %v", err)
+	}
+	return torch.Device{Type: torch.DevicePrivateUse1, Index: 0}
+}
+
+// Questions to the device's library.
+const (
+	askBytes = iota
+	askHostCopies
+	askRefusals
+	setCapacity
+)
+
+func ask(what, value int) int {
+	return torch.Call("testdevice::ask", what, value)[0].(int)
+}
+
+// DeviceBytes are the bytes that tensors of the test devices hold.
+func DeviceBytes() int { return ask(askBytes, 0) }
+
+// DeviceReads counts how often values of the test devices came to the CPU: copies, and numbers read with Item. On a card each of them waits for all work that
+// was queued before.
+func DeviceReads() int { return ask(askHostCopies, 0) }
+
+// DeviceRefusals counts the operators that the test devices refused because of where their tensors were.
+func DeviceRefusals() int { return ask(askRefusals, 0) }
+
+// LimitDevice has tensors of the test devices end with out of memory where all of them together would hold more than bytes, until the test ends.
+func LimitDevice(t testing.TB, bytes int) {
+	t.Helper()
+	Device(t)
+	before := ask(setCapacity, bytes)
+	t.Cleanup(func() { ask(setCapacity, before) })
+}

@@ -1,0 +1,4 @@
+package torchtest
+
+// OpenDevice is for TestMain.
+func OpenDevice() error { return openDevice() }
