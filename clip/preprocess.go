@@ -216,6 +216,13 @@ type decoding struct {
 	full []byte
 }
 
+func (d *decoding) open(o pixel.Options) (err error) {
+	if d.d == nil {
+		d.d, err = pixel.NewDecoder(o)
+	}
+	return err
+}
+
 // Batch decodes files (their bytes; JPEG and what package pixel reads) to float32 [len(files), 3, H, W]. The error names the first file that failed by its place.
 // Inside a scope the result belongs to it.
 func (p *Preprocessor) Batch(ctx context.Context, files [][]byte) (*torch.Tensor, error) {
@@ -295,12 +302,8 @@ func (e *PictureError) Error() string { return fmt.Sprintf("picture %d: %v", e.I
 func (e *PictureError) Unwrap() error { return e.Err }
 
 func (p *Preprocessor) one(d *decoding, b []byte, h, w int, dst []float32) error {
-	if d.d == nil {
-		dec, err := pixel.NewDecoder(p.options)
-		if err != nil {
-			return err
-		}
-		d.d = dec
+	if err := d.open(p.options); err != nil {
+		return err
 	}
 	info, err := pixel.Header(b, p.options)
 	if err != nil {

@@ -28,34 +28,65 @@ func (p *Preprocessor) Views(ctx context.Context, files [][]byte, n int, parts f
 	}
 	broken = make([]error, len(files))
 	torch.View(x, func(data []float32) {
-		size := 3 * h * w
+		size := 3 * h * w * n
+		shared := make([]cutting, len(files))
+		for i := range shared {
+			shared[i].done = make(chan struct{})
+		}
 		var next atomic.Int64
 		var wg sync.WaitGroup
-		for range min(p.workers, len(files)) {
+		workers := p.workers
+		if parts == nil {
+			workers = min(workers, len(files))
+		}
+		used := make([]*decoding, workers)
+		for k := range used {
 			wg.Go(func() {
 				d, _ := p.spare.Get().(*decoding)
 				if d == nil {
 					d = &decoding{}
 				}
-				defer p.spare.Put(d)
+				used[k] = d
 				for {
 					i := int(next.Add(1)) - 1
 					if i >= len(files) || ctx.Err() != nil {
-						return
+						break
 					}
-					dst := data[i*n*size : (i+1)*n*size]
+					dst := data[i*size : (i+1)*size]
 					if parts == nil {
 						broken[i] = p.one(d, files[i], h, w, dst)
-					} else {
-						broken[i] = p.cut(files[i], n, h, w, dst, func(w, h int) ([]image.Rectangle, error) { return parts(i, w, h) })
+						continue
 					}
-					if broken[i] != nil {
-						clear(dst)
+					c := &shared[i]
+					c.open(p, d, files[i], n, func(w, h int) ([]image.Rectangle, error) { return parts(i, w, h) })
+					close(c.done)
+					c.work(p, d, h, w, dst)
+				}
+				if parts == nil {
+					return
+				}
+				for i := range shared { // the views of the last photos are everybody's
+					select {
+					case <-ctx.Done():
+						return
+					case <-shared[i].done:
+						shared[i].work(p, d, h, w, data[i*size:(i+1)*size])
 					}
 				}
 			})
 		}
 		wg.Wait()
+		for _, d := range used { // not earlier: others read a worker's picture
+			p.spare.Put(d)
+		}
+		for i := range shared {
+			if err := shared[i].err; err != nil {
+				broken[i] = err
+			}
+			if broken[i] != nil {
+				clear(data[i*size : (i+1)*size])
+			}
+		}
 	})
 	if err = ctx.Err(); err == nil && p.Via > 0 {
 		err = torch.Try(func() {
@@ -71,33 +102,62 @@ func (p *Preprocessor) Views(ctx context.Context, files [][]byte, n int, parts f
 	return x, broken, nil
 }
 
-// cut prepares n parts of a file.
-func (p *Preprocessor) cut(b []byte, n, h, w int, dst []float32, parts func(w, h int) ([]image.Rectangle, error)) error {
-	rgb, err := pixel.Decode(b, p.options)
-	if err != nil {
-		return err
-	}
-	boxes, err := parts(rgb.W, rgb.H)
-	if err != nil {
-		return err
-	}
-	if len(boxes) != n {
-		return fmt.Errorf("clip: %d parts of a picture, want %d", len(boxes), n)
-	}
-	size := 3 * h * w
-	for j, box := range boxes {
-		if box.Empty() || !box.In(image.Rect(0, 0, rgb.W, rgb.H)) {
-			return fmt.Errorf("clip: part %v of a picture of %d×%d pixels", box, rgb.W, rgb.H)
-		}
-		if err := p.part(rgb, box, h, w, dst[j*size:(j+1)*size]); err != nil {
+// cutting is a photo whose parts several goroutines prepare.
+type cutting struct {
+	done  chan struct{} // closed when rgb and boxes can be read
+	rgb   *pixel.RGB
+	boxes []image.Rectangle
+	next  atomic.Int64 // the first part that nobody has taken
+
+	mu  sync.Mutex
+	err error
+}
+
+// open decodes a file and finds its n parts.
+func (c *cutting) open(p *Preprocessor, d *decoding, b []byte, n int, parts func(w, h int) ([]image.Rectangle, error)) {
+	c.err = func() (err error) {
+		if err := d.open(p.options); err != nil {
 			return err
 		}
+		rgb, err := d.d.Decode(b)
+		if err != nil {
+			return err
+		}
+		boxes, err := parts(rgb.W, rgb.H)
+		if err != nil {
+			return err
+		}
+		if len(boxes) != n {
+			return fmt.Errorf("clip: %d parts of a picture, want %d", len(boxes), n)
+		}
+		for _, box := range boxes {
+			if box.Empty() || !box.In(image.Rect(0, 0, rgb.W, rgb.H)) {
+				return fmt.Errorf("clip: part %v of a picture of %d×%d pixels", box, rgb.W, rgb.H)
+			}
+		}
+		c.rgb, c.boxes = rgb, boxes
+		return nil
+	}()
+}
+
+// work prepares parts until all are taken.
+func (c *cutting) work(p *Preprocessor, d *decoding, h, w int, dst []float32) {
+	size := 3 * h * w
+	for {
+		j := int(c.next.Add(1)) - 1
+		if j >= len(c.boxes) {
+			return
+		}
+		if err := p.part(d, c.rgb, c.boxes[j], h, w, dst[j*size:(j+1)*size]); err != nil {
+			c.mu.Lock()
+			c.err = err
+			c.mu.Unlock()
+		}
 	}
-	return nil
 }
 
 // part prepares a part of a picture.
-func (p *Preprocessor) part(rgb *pixel.RGB, box image.Rectangle, h, w int, dst []float32) error {
+func (p *Preprocessor) part(d *decoding, rgb *pixel.RGB, box image.Rectangle, h, w int, dst []float32) error {
 	plan := p.Preprocess
 	if p.Via > 0 {
 		plan.Resize = Squash
@@ -110,14 +170,18 @@ func (p *Preprocessor) part(rgb *pixel.RGB, box image.Rectangle, h, w int, dst [
 		}
 		return p.torchvision(part, l, h, w, dst)
 	}
-	got, err := pixel.Transform(rgb, pixel.Geometry{W: l.w, H: l.h, Filter: p.filter(), Source: box, Window: l.window})
+	if err := d.open(p.options); err != nil {
+		return err
+	}
+	g := pixel.Geometry{W: l.w, H: l.h, Filter: p.filter(), Source: box, Window: l.window}
+	if l.whole(w, h) {
+		return d.d.TransformFloat32(rgb, g, p.Mean, p.Std, dst)
+	}
+	got, err := pixel.Transform(rgb, g)
 	if err != nil {
 		return err
 	}
-	pix := got.Pix
-	if !l.whole(w, h) {
-		pix = make([]byte, 3*h*w)
-		place(pix, got.Pix, l, w)
-	}
+	pix := make([]byte, 3*h*w)
+	place(pix, got.Pix, l, w)
 	return pixel.Normalize(dst, pix, w, h, p.Mean, p.Std, false)
 }

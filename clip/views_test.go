@@ -47,7 +47,7 @@ func TestViews(t *testing.T) {
 				pre, err = clip.NamedPreprocess(name)
 				require.NoError(t, err)
 			}
-			p, err := clip.NewPreprocessor(pre, 24, 24, 2, pixel.Options{})
+			p, err := clip.NewPreprocessor(pre, 24, 24, 3, pixel.Options{})
 			require.NoError(t, err)
 			x, broken, err := p.Views(t.Context(), [][]byte{whole, whole[:50], whole}, len(boxes), parts)
 			require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -28,6 +29,7 @@ type Decoder struct {
 	ctx     *context
 	cleanup runtime.Cleanup
 	busy    atomic.Bool
+	kept    []byte // of Decode
 }
 
 // NewDecoder returns a decoder, or the reason why the native library cannot be used.
@@ -59,7 +61,7 @@ func (d *Decoder) Close() error {
 	if d.ctx != nil {
 		d.cleanup.Stop()
 		d.ctx.release()()
-		d.ctx = nil
+		d.ctx, d.kept = nil, nil
 	}
 	return nil
 }
@@ -102,6 +104,58 @@ func (d *Decoder) Uint8(b []byte, g Geometry, dst []byte) error {
 // Float32 decodes a file into the geometry: (v/255 - mean)/std as float32 [3, h, w] in dst, of the geometry's Size.
 func (d *Decoder) Float32(b []byte, g Geometry, mean, std [3]float32, dst []float32) error {
 	return d.run(b, g, &norm{mean, std}, unsafe.Pointer(unsafe.SliceData(dst)), len(dst), 4)
+}
+
+// Decode is the function Decode with the decoder's options. A JPEG's picture lies in memory of the decoder: the next call of Decode writes over it.
+func (d *Decoder) Decode(b []byte) (*RGB, error) {
+	e, err := d.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer e.done()
+	if err := d.open(); err != nil {
+		return nil, err
+	}
+	info, err := Header(b, d.options)
+	if err != nil {
+		return nil, err
+	}
+	if info.Format != JPEG || d.options.ApplyEXIF && Orientation(b) != 1 {
+		return Decode(b, d.options)
+	}
+	n := 3 * info.W * info.H
+	d.kept = slices.Grow(d.kept[:0], n)[:n]
+	if err := d.ctx.jpegDecode(b, d.options.maxPixels(), d.kept); err != nil {
+		return nil, err
+	}
+	p := &RGB{W: info.W, H: info.H, Pix: d.kept}
+	if n > keptBytes {
+		d.kept = nil
+	}
+	return p, nil
+}
+
+// keptBytes bounds the memory that Decode keeps: a photo of 10 megapixels.
+const keptBytes = 32 << 20
+
+// TransformFloat32 brings src into the geometry and writes (v/255 - mean)/std as float32 [3, h, w] to dst, of the geometry's Size: Transform and Normalize in one pass.
+func (d *Decoder) TransformFloat32(src *RGB, g Geometry, mean, std [3]float32, dst []float32) error {
+	if err := src.check(); err != nil {
+		return err
+	}
+	if err := checkOutput(g, len(dst)); err != nil {
+		return err
+	}
+	e, err := d.enter()
+	if err != nil {
+		return err
+	}
+	defer e.done()
+	if err := d.open(); err != nil {
+		return err
+	}
+	d.ctx.setJob(g, &norm{mean, std}, 0)
+	return d.ctx.resize(src, unsafe.Pointer(unsafe.SliceData(dst)), 4*len(dst))
 }
 
 func (d *Decoder) run(b []byte, g Geometry, n *norm, out unsafe.Pointer, length, itemSize int) error {

@@ -59,6 +59,14 @@ func TestDecoderIsDecodeThenTransform(t *testing.T) {
 			values := make([]float32, len(want.Pix))
 			require.NoError(t, d.Float32(b, g, ImageNetMean, ImageNetStd, values))
 			require.True(t, sameBits(normalized(want, ImageNetMean, ImageNetStd, false), values))
+			clear(values)
+			require.NoError(t, d.TransformFloat32(p, g, ImageNetMean, ImageNetStd, values))
+			require.True(t, sameBits(normalized(want, ImageNetMean, ImageNetStd, false), values))
+		}
+		for range 2 { // the second time into the same memory
+			got, err := d.Decode(b)
+			require.NoError(t, err)
+			require.Equal(t, p, got)
 		}
 		values, flipped := make([]float32, 3*9*9), make([]float32, 3*9*9)
 		require.NoError(t, d.Normalized(b, 9, 9, Bilinear, CLIPMean, CLIPStd, false, values))
@@ -104,11 +112,18 @@ func TestDecoderBelongsToOneGoroutine(t *testing.T) {
 	e, err := d.enter()
 	require.NoError(t, err)
 	require.ErrorIs(t, d.Resized(nil, 8, 8, Bilinear, make([]byte, 8*8*3)), errBusy)
+	_, err = d.Decode(nil)
+	require.ErrorIs(t, err, errBusy)
+	require.ErrorIs(t, d.TransformFloat32(newRGB(8, 8), Squash(8, 8, Bilinear), CLIPMean, CLIPStd, make([]float32, 8*8*3)), errBusy)
 	require.ErrorIs(t, d.Close(), errBusy)
 	e.done()
 	require.NoError(t, d.Close())
 	require.NoError(t, d.Close(), "closing twice")
 	require.NoError(t, d.Resized(goldenJPEGs(t)[0], 8, 8, Bilinear, make([]byte, 8*8*3)), "a closed decoder starts anew")
+	require.Error(t, d.TransformFloat32(newRGB(8, 8), Squash(8, 8, Bilinear), CLIPMean, CLIPStd, make([]float32, 8)))
+	require.Error(t, d.TransformFloat32(nil, Squash(8, 8, Bilinear), CLIPMean, CLIPStd, make([]float32, 8*8*3)))
+	_, err = d.Decode([]byte("no picture"))
+	require.ErrorIs(t, err, ErrUnknownFormat)
 	require.NoError(t, d.Close())
 }
 
