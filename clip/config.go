@@ -34,7 +34,30 @@ type Vision struct {
 	MeanPool bool `json:"mean_pool,omitempty"`
 	// NormAfterPool takes the last norm of the mean instead of the mean of the norms (open_clip's final_ln_after_pool); without MeanPool both are the same.
 	NormAfterPool bool `json:"norm_after_pool,omitempty"`
+	// LayerScale says that the blocks' two branches are multiplied by trained gains (open_clip's ls_init_value; Touvron et al. 2021, arXiv:2103.17239).
+	LayerScale bool `json:"layer_scale,omitempty"`
+	// Pooler reads the tokens out by trained queries (open_clip's attentional_pool); nil: none.
+	Pooler *Pooler `json:"pooler,omitempty"`
 }
+
+// Pooler is the shape of an attention pool over the tokens of a vision transformer (Yu et al. 2022, arXiv:2205.01917, in open_clip's form).
+type Pooler struct {
+	Queries int `json:"queries"`
+	Heads   int `json:"heads"`
+	// Contrastive says what a second pool of one query reads: the tokens beside the first pool, or its results. Without it the first result is read out, or the mean of the others
+	// where MeanPool is set.
+	Contrastive PoolerForm `json:"contrastive,omitempty"`
+}
+
+// PoolerForm is what the second attention pool reads.
+type PoolerForm string
+
+// Forms of the second pool.
+const (
+	PoolerSingle   PoolerForm = ""         // there is none
+	PoolerParallel PoolerForm = "parallel" // the tokens
+	PoolerCascade  PoolerForm = "cascade"  // the first pool's results
+)
 
 // Text is the shape of a text tower.
 type Text struct {
@@ -52,7 +75,21 @@ type Text struct {
 	Pool TextPool `json:"pool,omitempty"`
 	// Bidirectional says that all places see each other (open_clip's no_causal_mask), padding included.
 	Bidirectional bool `json:"bidirectional,omitempty"`
+	// LayerScale is as in Vision.
+	LayerScale bool `json:"layer_scale,omitempty"`
+	// Projection is how the token that is read out becomes an embedding.
+	Projection Projection `json:"projection,omitempty"`
 }
+
+// Projection is the last map of the text tower.
+type Projection string
+
+// Projections.
+const (
+	ProjectionMatrix Projection = ""     // a matrix
+	ProjectionBias   Projection = "bias" // a linear layer with a bias (open_clip's proj_bias)
+	ProjectionNone   Projection = "none" // none: the width is that of the embedding (open_clip's proj_type none)
+)
 
 // TextPool is the place of a text that becomes its embedding.
 type TextPool string
@@ -130,6 +167,9 @@ func (c *Config) Check() error {
 			if err := v.Act.check(); err != nil {
 				return err
 			}
+			if err := c.checkPooler(); err != nil {
+				return err
+			}
 		}
 		if attended%v.Heads != 0 {
 			return bad("the image tower's width %d cannot be cut into %d heads", attended, v.Heads)
@@ -161,6 +201,38 @@ func (c *Config) Check() error {
 		default:
 			return bad("%q is no place that a text is read out at (first, last, or nothing for its end)", t.Pool)
 		}
+		switch t.Projection {
+		case ProjectionMatrix, ProjectionBias:
+		case ProjectionNone:
+			if t.Width != c.EmbedDim {
+				return bad("without a projection the text tower's width %d must be embed_dim %d", t.Width, c.EmbedDim)
+			}
+		default:
+			return bad("%q is no projection of a text (bias, none, or nothing for a matrix)", t.Projection)
+		}
+	}
+	return nil
+}
+
+func (c *Config) checkPooler() error {
+	p := c.Vision.Pooler
+	if p == nil {
+		return nil
+	}
+	bad := func(format string, a ...any) error {
+		return fmt.Errorf("clip: configuration: attention pool: "+format, a...)
+	}
+	switch {
+	case min(p.Queries, p.Heads) < 1:
+		return bad("queries %d and heads %d must be positive", p.Queries, p.Heads)
+	case c.EmbedDim%p.Heads != 0:
+		return bad("embed_dim %d cannot be cut into %d heads", c.EmbedDim, p.Heads)
+	case p.Contrastive != PoolerSingle && p.Contrastive != PoolerParallel && p.Contrastive != PoolerCascade:
+		return bad("%q is neither parallel nor cascade", p.Contrastive)
+	case p.Contrastive != PoolerSingle && c.Vision.Width != c.EmbedDim: // open_clip applies ln_post, of embed_dim, to the tokens
+		return bad("two pools need a width (%d) equal to embed_dim (%d)", c.Vision.Width, c.EmbedDim)
+	case p.Contrastive == PoolerSingle && c.Vision.MeanPool && p.Queries < 2:
+		return bad("a mean over all results but the first needs two queries")
 	}
 	return nil
 }

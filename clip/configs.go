@@ -86,8 +86,10 @@ func (s actSettings) of(a Act) (Act, error) {
 // hfAct gives Hugging Face's names of activations ours.
 func hfAct(name string) Act {
 	switch name {
-	case "gelu_pytorch_tanh", "gelu_new":
+	case "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu_accurate", "gelu_python_tanh":
 		return GELUTanh
+	case "gelu_python":
+		return GELU
 	}
 	return Act(name)
 }
@@ -140,7 +142,11 @@ func parseOpenCLIP(b []byte) (c Config, err error) {
 		NoLNPre   bool            `json:"no_ln_pre"`
 		Pool      string          `json:"pool_type"`
 		LNAfter   bool            `json:"final_ln_after_pool"`
-	}{Width: 768, HeadWidth: 64, MLPRatio: 4, Norm: norm{1e-5}}
+		Scale     *float64        `json:"ls_init_value"`
+		Attention json.RawMessage `json:"attentional_pool"`
+		Queries   int             `json:"attn_pooler_queries"`
+		PoolHeads int             `json:"attn_pooler_heads"`
+	}{Width: 768, HeadWidth: 64, MLPRatio: 4, Norm: norm{1e-5}, Queries: 256, PoolHeads: 8}
 	t := struct {
 		Context   int         `json:"context_length"`
 		Vocab     int         `json:"vocab_size"`
@@ -153,16 +159,19 @@ func parseOpenCLIP(b []byte) (c Config, err error) {
 		Norm      norm        `json:"norm_kwargs"`
 		Act       actSettings `json:"act_kwargs"`
 		NoMask    bool        `json:"no_causal_mask"`
+		Scale     *float64    `json:"ls_init_value"`
+		ProjBias  bool        `json:"proj_bias"`
+		ProjType  string      `json:"proj_type"`
 		Tokenizer string      `json:"hf_tokenizer_name"`
 	}{Context: 77, Vocab: 49408, Width: 512, Heads: 8, Layers: 12, MLPRatio: 4, Pool: "argmax", EOS: 2, Norm: norm{1e-5}}
-	both := []setting{{"ls_init_value", never}, {"block_type", []any{"default"}}, {"qk_norm", never}, {"scaled_cosine_attn", never}, {"scale_heads", never},
+	both := []setting{{"block_type", []any{"default"}}, {"qk_norm", never}, {"scaled_cosine_attn", never}, {"scale_heads", never},
 		{"scale_attn_inner", never}, {"scale_attn", never}, {"scale_fc", never}}
-	if err := refuse(m.VisionRaw, "vision_cfg", append([]setting{{"timm_model_name", never}, {"attentional_pool", never},
+	if err := refuse(m.VisionRaw, "vision_cfg", append([]setting{{"timm_model_name", never},
 		{"pos_embed_type", []any{"learnable", "sin_cos_2d"}}, {"pool_type", []any{"tok", "avg"}}, {"input_patchnorm", never}, {"global_average_pool", never}}, both...)); err != nil {
 		return fail(err)
 	}
 	if err := refuse(m.TextRaw, "text_cfg", append([]setting{{"hf_model_name", never}, {"embed_cls", never},
-		{"pool_type", []any{"argmax", "eos", "first", "last"}}, {"proj_bias", never}, {"proj_type", []any{"linear"}}}, both...)); err != nil {
+		{"pool_type", []any{"argmax", "eos", "first", "last"}}, {"proj_type", []any{"linear", "none"}}}, both...)); err != nil {
 		return fail(err)
 	}
 	if err := json.Unmarshal(m.VisionRaw, &v); err != nil {
@@ -184,7 +193,12 @@ func parseOpenCLIP(b []byte) (c Config, err error) {
 	}
 	c = Config{EmbedDim: m.EmbedDim, Vision: &Vision{ImageSize: size, Width: v.Width, Positions: PositionsOpenCLIP},
 		Text: &Text{ContextLength: t.Context, VocabSize: t.Vocab, Width: t.Width, Heads: t.Heads, Layers: t.Layers, MLP: int(float64(t.Width) * t.MLPRatio), Act: act, Eps: t.Norm.Eps}}
-	c.Text.Bidirectional = t.NoMask
+	c.Text.Bidirectional, c.Text.LayerScale = t.NoMask, t.Scale != nil
+	if t.ProjType == "none" {
+		c.Text.Projection = ProjectionNone
+	} else if t.ProjBias {
+		c.Text.Projection = ProjectionBias
+	}
 	switch t.Pool {
 	case "eos":
 		c.Text.EOT = t.EOS
@@ -212,6 +226,10 @@ func parseOpenCLIP(b []byte) (c Config, err error) {
 		}
 		c.Vision.PatchSize, c.Vision.Heads, c.Vision.MLP = patch[0], v.Width/v.HeadWidth, int(float64(v.Width)*v.MLPRatio)
 		c.Vision.Eps, c.Vision.NoLNPre, c.Vision.MeanPool, c.Vision.NormAfterPool = v.Norm.Eps, v.NoLNPre, v.Pool == "avg", v.LNAfter
+		c.Vision.LayerScale = v.Scale != nil
+		if c.Vision.Pooler, err = openCLIPPooler(v.Attention, v.Queries, v.PoolHeads); err != nil {
+			return fail(fmt.Errorf("vision_cfg: %w", err))
+		}
 		if c.Vision.Act, err = v.Act.of(act); err != nil {
 			return fail(fmt.Errorf("vision_cfg: %w", err))
 		}
@@ -234,6 +252,26 @@ func parseOpenCLIP(b []byte) (c Config, err error) {
 	}
 	c.Preprocess = p
 	return c, nil
+}
+
+// openCLIPPooler reads attentional_pool: a switch, or the form of two pools.
+func openCLIPPooler(raw json.RawMessage, queries, heads int) (*Pooler, error) {
+	p := &Pooler{Queries: queries, Heads: heads}
+	var on bool
+	switch {
+	case raw == nil:
+		return nil, nil
+	case json.Unmarshal(raw, &on) == nil: // also null
+		if !on {
+			return nil, nil
+		}
+		return p, nil
+	case json.Unmarshal(raw, &p.Contrastive) == nil && p.Contrastive == "":
+		return nil, nil
+	case p.Contrastive == PoolerParallel, p.Contrastive == PoolerCascade:
+		return p, nil
+	}
+	return nil, fmt.Errorf("attentional_pool is %s, not true, false, parallel or cascade", raw)
 }
 
 // three reads a number or three of them.

@@ -30,5 +30,5 @@
 //
 // # Caveats
 //
-// Freezing (packed oneDNN weights) needs a CPU; there are no CUDA graphs. LayerScale, attentional pooling and towers of timm are refused by name.
+// Freezing (packed oneDNN weights) needs a CPU; there are no CUDA graphs. CoCa's text tower, the blocks of open_clip with further norms and towers of timm are refused by name.
 package clip

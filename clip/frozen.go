@@ -61,6 +61,7 @@ var composedBytes = 64 << 20
 
 // freeze packs a block. causal blocks keep libtorch's attention: their rows are short. Only the last block needs q and kv apart; the others need them together. The block's own matrices are freed.
 func (b *Block) freeze(dtype torch.DType, causal, last bool) {
+	b.foldScales()
 	a := b.Attn
 	scaled := dtype == torch.BFloat16 && !causal
 	inWeight, inBias := a.InProjWeight, a.InProjBias

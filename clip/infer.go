@@ -46,6 +46,14 @@ func infer(names map[string]string, found naming, shape shapes, act Act, imageSi
 		v := &Vision{Width: conv[0], PatchSize: conv[3], Layers: blocks(names, visionBlocks), Act: act, Eps: 1e-5, Positions: PositionsAuto, NoLNPre: shape("visual.ln_pre.weight") == nil}
 		v.MLP = dims("visual.transformer.resblocks.0.mlp.c_fc.weight", 2)[0]
 		v.Heads = heads("image", v.Width)
+		v.LayerScale = shape("visual.transformer.resblocks.0.ls_1.gamma") != nil
+		if shape("visual.attn_pool_contrastive.query") != nil {
+			return c, nil, fmt.Errorf("there are two attention pools, which can be read in two ways (attentional_pool parallel or cascade); a configuration beside the weights is needed")
+		}
+		if q := shape("visual.attn_pool.query"); len(q) == 2 {
+			v.Pooler = &Pooler{Queries: q[0], Heads: 8}
+			notes = append(notes, "8 heads in the attention pool, open_clip's number")
+		}
 		if v.ImageSize, err = gridSize(positions[0]-1, v.PatchSize, imageSize, err); err != nil {
 			return c, nil, err
 		}
@@ -64,8 +72,16 @@ func infer(names map[string]string, found naming, shape shapes, act Act, imageSi
 		return c, nil, fmt.Errorf("the image tower is neither a ViT (visual.proj) nor a ModifiedResNet (visual.layer1)")
 	}
 	if shape("token_embedding.weight") != nil {
-		vocab, positions, proj := dims("token_embedding.weight", 2), dims("positional_embedding", 2), dims("text_projection", 2)
-		t := &Text{VocabSize: vocab[0], ContextLength: positions[0], Width: vocab[1], Layers: blocks(names, textBlocks), Act: act, Eps: 1e-5}
+		vocab, positions := dims("token_embedding.weight", 2), dims("positional_embedding", 2)
+		var proj []int
+		projection := ProjectionMatrix
+		if l := shape("text_projection.weight"); len(l) == 2 {
+			proj, projection = []int{l[1], l[0]}, ProjectionBias
+		} else {
+			proj = dims("text_projection", 2)
+		}
+		t := &Text{Projection: projection, LayerScale: shape("transformer.resblocks.0.ls_1.gamma") != nil,
+			VocabSize: vocab[0], ContextLength: positions[0], Width: vocab[1], Layers: blocks(names, textBlocks), Act: act, Eps: 1e-5}
 		t.MLP = dims("transformer.resblocks.0.mlp.c_fc.weight", 2)[0]
 		t.Heads = heads("text", t.Width)
 		c.EmbedDim, c.Text = proj[1], t

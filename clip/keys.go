@@ -129,11 +129,6 @@ func plainNames(names []string) (plain map[string]string, found naming, notes []
 			delete(plain, k)
 		}
 	}
-	for k := range plain {
-		if strings.HasSuffix(k, ".ls_1.gamma") || strings.HasSuffix(k, ".ls_2.gamma") {
-			return nil, "", nil, fmt.Errorf("the blocks have LayerScale (%s), which no released CLIP of these shapes has and which is not supported", k)
-		}
-	}
 	switch {
 	case has(plain, "visual.conv1.weight", "token_embedding.weight"):
 		return plain, openAINames, notes, nil

@@ -387,7 +387,7 @@ func assign(m *CLIP, w *weights, names map[string]string, whose naming, l *Loade
 			if len(p.from) > 1 {
 				each[0] /= len(p.from)
 			}
-			if e.Key == "logit_scale" && len(have) == 1 && have[0] == 1 { // some converters save it as one element
+			if (e.Key == "logit_scale" || e.Key == "logit_bias") && len(have) == 1 && have[0] == 1 { // open_clip's nonscalar_logit_scale and some converters save one element
 				have = nil
 			}
 			if !slices.Equal(have, each) {

@@ -219,7 +219,7 @@ func TestLoadRefuses(t *testing.T) {
 		"missing  visual.ln_post.bias": func(c nn.StateDict) { delete(c, "visual.ln_post.bias") },
 		"unexpected  visual.extra":     func(c nn.StateDict) { c["visual.extra"] = torch.Zeros(torch.S(2)) },
 		"module [24 20]  state dict":   func(c nn.StateDict) { c["visual.proj"] = torch.Zeros(torch.S(24, 21)) },
-		"LayerScale":                   func(c nn.StateDict) { c["visual.transformer.resblocks.0.ls_1.gamma"] = torch.Zeros(torch.S(2)) },
+		"ls_1.gamma":                   func(c nn.StateDict) { c["visual.transformer.resblocks.0.ls_1.gamma"] = torch.Zeros(torch.S(2)) },
 	} {
 		_, _, err := Load(save(change), LoadOptions{})
 		require.ErrorContains(t, err, words)

@@ -11,6 +11,9 @@ import (
 // Of a [ModifiedResNet] the attention pool without attention (DualCoOp): the mean of the positions and the positions, each with its position embedding, through the
 // matrices of values and outputs. Of a [ViT] all tokens of the last block through ln_post and the projection. Autograd can differentiate the result.
 func Regions(tower ImageTower, x *torch.Tensor) *torch.Tensor {
+	if v, ok := tower.(*ViT); ok && v.AttnPool != nil {
+		panic(&torch.Error{Kind: torch.KindValue, Op: "clip.Regions", Msg: "the tower reads its tokens out by an attention pool, so single regions have no embeddings"})
+	}
 	tokens := tower.Details(x, Want{Tokens: true}).Tokens
 	switch t := tower.(type) {
 	case *ViT:
@@ -34,5 +37,5 @@ func (t *TextTower) ForwardTokens(tokens, at *torch.Tensor) *torch.Tensor {
 	}
 	h := tokens.Add(t.PositionalEmbedding.Slice(0, 0, s[1], 1))
 	read := t.Transformer.forwardOne(h, !t.text.Bidirectional, readAt(at.Clone(), s[1], !t.text.Bidirectional)) // [B, T]
-	return t.LNFinal.Forward(read).Matmul(t.TextProjection)
+	return t.project(t.LNFinal.Forward(read))
 }

@@ -170,6 +170,15 @@ func openCLIPFiles(c Config) (map[string]any, error) {
 		if v.NormAfterPool {
 			vision["final_ln_after_pool"] = true
 		}
+		if v.LayerScale {
+			vision["ls_init_value"] = decimal(1e-5)
+		}
+		if p := v.Pooler; p != nil {
+			vision["attentional_pool"], vision["attn_pooler_queries"], vision["attn_pooler_heads"] = true, p.Queries, p.Heads
+			if p.Contrastive != PoolerSingle {
+				vision["attentional_pool"] = p.Contrastive
+			}
+		}
 	}
 	text := map[string]any{"context_length": t.ContextLength, "vocab_size": t.VocabSize, "width": t.Width, "heads": t.Heads, "layers": t.Layers}
 	if t.Eps != 1e-5 {
@@ -189,6 +198,15 @@ func openCLIPFiles(c Config) (map[string]any, error) {
 	}
 	if t.Bidirectional {
 		text["no_causal_mask"] = true
+	}
+	if t.LayerScale {
+		text["ls_init_value"] = decimal(1e-5)
+	}
+	switch t.Projection {
+	case ProjectionBias:
+		text["proj_bias"] = true
+	case ProjectionNone:
+		text["proj_type"] = "none"
 	}
 	return map[string]any{"open_clip_config.json": map[string]any{
 		"model_cfg":      map[string]any{"embed_dim": c.EmbedDim, "quick_gelu": t.Act == QuickGELU, "vision_cfg": vision, "text_cfg": text},
@@ -219,8 +237,8 @@ func huggingFaceFiles(c Config, dtype torch.DType) (map[string]any, error) {
 	if c.LogitBias {
 		return nil, errors.New("clip: Hugging Face's form has no logit bias")
 	}
-	if v.NoLNPre || v.MeanPool || t.Bidirectional || t.Pool != PoolEnd {
-		return nil, errors.New("clip: Hugging Face's CLIP has a norm before the blocks, reads the class token and the end of a text, and masks causally; this model does not, --to open_clip says so")
+	if v.NoLNPre || v.MeanPool || v.Pooler != nil || v.LayerScale || t.LayerScale || t.Projection != ProjectionMatrix || t.Bidirectional || t.Pool != PoolEnd {
+		return nil, errors.New("clip: Hugging Face's CLIP has a norm before the blocks and no LayerScale, reads the class token and the end of a text through one matrix each, and masks causally; this model does not, --to open_clip says so")
 	}
 	p := c.Preprocess
 	if p.Via != 0 || p.Resize == LongSide {

@@ -11,7 +11,8 @@ import (
 // TextTower is the causal transformer of CLIP. Its keys have no prefix, as in OpenAI's files.
 type TextTower struct {
 	PositionalEmbedding *torch.Tensor // [context, T]
-	TextProjection      *torch.Tensor // [T, E]
+	TextProjection      *torch.Tensor // [T, E]; nil where Text.Projection says so
+	TextLinear          *nn.Linear    `torch:"text_projection"` // of ProjectionBias
 	Transformer         *Transformer
 	TokenEmbedding      *nn.Embedding
 	LNFinal             *nn.LayerNorm `torch:"ln_final"`
@@ -24,10 +25,19 @@ func newTextTower(c Text, embed int, d draw) TextTower {
 	t := TextTower{
 		TokenEmbedding:      nn.NewEmbedding(c.VocabSize, c.Width, append(d.opts, nn.NoInit())...),
 		PositionalEmbedding: d.normal(0.01, c.ContextLength, c.Width),
-		Transformer:         d.transformer(c.Width, c.Heads, c.Layers, c.MLP, c.Act, c.Eps),
+		Transformer:         d.transformer(c.Width, c.Heads, c.Layers, c.MLP, c.Act, c.Eps, c.LayerScale),
 		LNFinal:             d.norm(c.Width, c.Eps),
-		TextProjection:      d.normal(1/math.Sqrt(width), c.Width, embed),
 		text:                c,
+	}
+	switch c.Projection {
+	case ProjectionMatrix:
+		t.TextProjection = d.normal(1/math.Sqrt(width), c.Width, embed)
+	case ProjectionBias:
+		t.TextLinear = nn.NewLinear(c.Width, embed, d.opts...)
+		if d.fill {
+			nn.Normal_(t.TextLinear.Weight, 0, 1/math.Sqrt(width), nil)
+			nn.Zeros_(t.TextLinear.Bias)
+		}
 	}
 	if d.fill {
 		nn.Normal_(t.TokenEmbedding.Weight, 0, 0.02, nil)
@@ -69,11 +79,21 @@ func (t *TextTower) ForwardText(ids *torch.Tensor) *torch.Tensor {
 	}
 	r := readAt(at, s[1], !t.text.Bidirectional)
 	read := t.Transformer.forwardOne(h, !t.text.Bidirectional, r) // [B, T]
-	n := t.LNFinal.Forward(read)
-	y := n.Matmul(t.TextProjection)
-	free(read, n)
+	y := t.project(t.LNFinal.Forward(read))
+	read.Free()
 	r.free()
 	return y
+}
+
+// project maps [B, T] to [B, E]. It frees x where it gives another tensor.
+func (t *TextTower) project(x *torch.Tensor) *torch.Tensor {
+	switch {
+	case t.TextLinear != nil:
+		return replace(x, t.TextLinear.Forward(x))
+	case t.TextProjection != nil:
+		return replace(x, x.Matmul(t.TextProjection))
+	}
+	return x
 }
 
 // SetTokens replaces the token embeddings by a table [vocabulary, width] of any length. The caller adjusts Config.

@@ -115,12 +115,48 @@ func (a Act) forward(x *torch.Tensor) *torch.Tensor {
 	return nn.QuickGELU{}.Forward(x)
 }
 
-// Block is a residual attention block: x += attn(ln_1(x)); x += mlp(ln_2(x)).
+// LayerScale multiplies a branch by gains (Touvron et al. 2021, arXiv:2103.17239). A nil one is the identity.
+type LayerScale struct {
+	Gamma *torch.Tensor // [D]
+}
+
+// forward frees x where it gives another tensor.
+func (l *LayerScale) forward(x *torch.Tensor) *torch.Tensor {
+	if l == nil {
+		return x
+	}
+	return replace(x, x.Mul(l.Gamma))
+}
+
+// foldInto makes the gains part of the linear layer before them, for inference.
+func (l *LayerScale) foldInto(to *nn.Linear) {
+	if l == nil {
+		return
+	}
+	torch.Scope(func(*torch.Arena) {
+		torch.NoGrad(func() {
+			to.Weight.SetData(to.Weight.Mul(l.Gamma.View(-1, 1)))
+			to.Bias.SetData(to.Bias.Mul(l.Gamma))
+		})
+	})
+	l.Gamma.Free()
+}
+
+// foldScales makes a block one without LayerScale.
+func (b *Block) foldScales() {
+	b.LS1.foldInto(b.Attn.OutProj)
+	b.LS2.foldInto(b.Mlp.CProj)
+	b.LS1, b.LS2 = nil, nil
+}
+
+// Block is a residual attention block: x += ls_1(attn(ln_1(x))); x += ls_2(mlp(ln_2(x))).
 type Block struct {
 	LN1  *nn.LayerNorm `torch:"ln_1"`
 	Attn *Attention
+	LS1  *LayerScale   `torch:"ls_1"` // nil but for configurations with LayerScale
 	LN2  *nn.LayerNorm `torch:"ln_2"`
 	Mlp  *MLP
+	LS2  *LayerScale `torch:"ls_2"`
 
 	frozen *frozenBlock // set by Freeze
 }
@@ -131,10 +167,11 @@ func (b *Block) forward(x *torch.Tensor, causal, maps bool) (y, weights *torch.T
 	}
 	n := b.LN1.Forward(x)
 	a, weights := b.Attn.forward(n, causal, maps)
+	a = b.LS1.forward(a)
 	h := x.Add(a)
 	free(n, a)
 	n = b.LN2.Forward(h)
-	m := b.Mlp.forward(n)
+	m := b.LS2.forward(b.Mlp.forward(n))
 	y = h.Add(m)
 	free(n, m, h)
 	return y, weights
@@ -147,11 +184,11 @@ func (b *Block) forwardOne(x *torch.Tensor, r reader) *torch.Tensor {
 	}
 	n := b.LN1.Forward(x)
 	one, at := r.pick(n), r.pick(x)
-	a := b.Attn.forwardOne(one, n, r.mask)
+	a := b.LS1.forward(b.Attn.forwardOne(one, n, r.mask))
 	h := at.Add(a)
 	free(n, one, at, a)
 	n = b.LN2.Forward(h)
-	m := b.Mlp.forward(n)
+	m := b.LS2.forward(b.Mlp.forward(n))
 	y := h.Add(m)
 	free(n, m, h)
 	return y
@@ -241,7 +278,7 @@ func (d draw) normal(std float64, shape ...int) *torch.Tensor {
 	return t.SetRequiresGrad(true)
 }
 
-func (d draw) transformer(width, heads, layers, mlp int, act Act, eps float64) *Transformer {
+func (d draw) transformer(width, heads, layers, mlp int, act Act, eps float64, scaled bool) *Transformer {
 	t := &Transformer{}
 	for range layers {
 		a := &Attention{InProjWeight: torch.Empty(torch.S(3*width, width)), InProjBias: torch.Zeros(torch.S(3 * width)).SetRequiresGrad(true),
@@ -251,12 +288,20 @@ func (d draw) transformer(width, heads, layers, mlp int, act Act, eps float64) *
 			nn.Zeros_(a.OutProj.Bias)
 		}
 		a.InProjWeight.SetRequiresGrad(true)
-		t.Resblocks = append(t.Resblocks, &Block{
+		b := &Block{
 			LN1: d.norm(width, eps), Attn: a, LN2: d.norm(width, eps),
 			Mlp: &MLP{CFc: nn.NewLinear(width, mlp, d.opts...), CProj: nn.NewLinear(mlp, width, d.opts...), act: act},
-		})
+		}
+		if scaled {
+			b.LS1, b.LS2 = d.scale(width), d.scale(width)
+		}
+		t.Resblocks = append(t.Resblocks, b)
 	}
 	return t
+}
+
+func (d draw) scale(width int) *LayerScale {
+	return &LayerScale{torch.Full(torch.S(width), float32(1e-5)).SetRequiresGrad(true)}
 }
 
 func (d draw) norm(width int, eps float64) *nn.LayerNorm {

@@ -1,6 +1,7 @@
 package clip
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,7 @@ func TestVariants(t *testing.T) {
 	root := testroot.Testdata("clip", "variants")
 	dirs, err := os.ReadDir(root)
 	require.NoError(t, err)
-	require.Len(t, dirs, 8)
+	require.Len(t, dirs, 12)
 	for _, d := range dirs {
 		t.Run(d.Name(), func(t *testing.T) {
 			dir := filepath.Join(root, d.Name())
@@ -66,4 +67,22 @@ func TestVariants(t *testing.T) {
 	m, _, err := Load(filepath.Join(root, "oc_final_ln"), LoadOptions{})
 	require.NoError(t, err)
 	require.ErrorContains(t, Export(t.TempDir(), m, HuggingFace, 0), "open_clip says so")
+}
+
+// The length of a safetensors header may begin with the byte of a pickle.
+func TestContainerOfEveryHeader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w")
+	for size := uint64(2); size < 4096; size += 7 {
+		for _, n := range []uint64{size, size&^0xff | 0x80} {
+			b := append(binary.LittleEndian.AppendUint64(nil, n), '{')
+			require.NoError(t, os.WriteFile(path, append(b, make([]byte, n)...), 0o666))
+			kind, err := container(path)
+			require.NoError(t, err)
+			require.Equal(t, "safetensors", kind, n)
+		}
+	}
+	require.NoError(t, os.WriteFile(path, []byte("\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."), 0o666)) // torch.save before 1.6
+	kind, err := container(path)
+	require.NoError(t, err)
+	require.Equal(t, "pth", kind)
 }

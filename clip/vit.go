@@ -33,10 +33,12 @@ type Details struct {
 type ViT struct {
 	ClassEmbedding      *torch.Tensor // [D]
 	PositionalEmbedding *torch.Tensor // [1+rows·columns, D], the class token's first
-	Proj                *torch.Tensor // [D, E]
+	Proj                *torch.Tensor // [D, E]; [E, E] behind an attention pool
 	Conv1               *nn.Conv2d    // [D, 3, P, P], stride P
 	LNPre               *nn.LayerNorm `torch:"ln_pre"` // nil where the configuration has none
 	Transformer         *Transformer
+	AttnPool            *AttentionalPooler // nil but for Vision.Pooler, as the next
+	AttnPoolContrastive *AttentionalPooler
 	LNPost              *nn.LayerNorm `torch:"ln_post"`
 
 	cfg     Vision
@@ -50,11 +52,18 @@ func newViT(c Vision, embed int, d draw) *ViT {
 		Conv1:               nn.NewConv2d(3, c.Width, c.PatchSize, append(d.opts, nn.Stride(c.PatchSize), nn.Bias(false))...),
 		ClassEmbedding:      d.normal(std, c.Width),
 		PositionalEmbedding: d.normal(std, 1+rows*columns, c.Width),
-		Transformer:         d.transformer(c.Width, c.Heads, c.Layers, c.MLP, c.Act, c.Eps),
-		LNPost:              d.norm(c.Width, c.Eps),
-		Proj:                d.normal(std, c.Width, embed),
+		Transformer:         d.transformer(c.Width, c.Heads, c.Layers, c.MLP, c.Act, c.Eps, c.LayerScale),
 		cfg:                 c,
 	}
+	pooled := c.Width
+	if p := c.Pooler; p != nil {
+		pooled = embed
+		v.AttnPool = d.pooler(embed, c.Width, p.Heads, p.Queries)
+		if p.Contrastive != PoolerSingle {
+			v.AttnPoolContrastive = d.pooler(embed, c.Width, p.Heads, 1)
+		}
+	}
+	v.LNPost, v.Proj = d.norm(pooled, c.Eps), d.normal(std, pooled, embed)
 	if !c.NoLNPre {
 		v.LNPre = d.norm(c.Width, c.Eps)
 	}
@@ -69,7 +78,7 @@ func (v *ViT) Details(x *torch.Tensor, want Want) Details {
 	h := v.embed(x)
 	var out Details
 	var pooled *torch.Tensor // [B, D], normed
-	if !want.Tokens && !want.Attention && !v.cfg.MeanPool {
+	if !want.Tokens && !want.Attention && !v.cfg.MeanPool && v.AttnPool == nil {
 		first := v.Transformer.forwardOne(h, false, reader{})
 		pooled = v.LNPost.Forward(first)
 		first.Free()
@@ -93,6 +102,9 @@ func (v *ViT) Details(x *torch.Tensor, want Want) Details {
 
 // pool maps the blocks' output [B, 1+rows·columns, D] to [B, D], normed. It frees nothing of the caller's.
 func (v *ViT) pool(h *torch.Tensor) *torch.Tensor {
+	if v.AttnPool != nil {
+		return v.attentionPool(h)
+	}
 	if !v.cfg.MeanPool {
 		first := h.Select(1, 0)
 		y := v.LNPost.Forward(first)

@@ -67,10 +67,10 @@ func container(path string) (string, error) {
 	}
 	b := head[:n]
 	switch {
+	case n > 8 && b[8] == '{' && binary.LittleEndian.Uint64(b) < 1<<40: // before pickles: the length of a header may begin as one does
+		return "safetensors", nil
 	case strings.HasPrefix(string(b), "PK\x03\x04"), n > 1 && b[0] == 0x80 && b[1] <= 5:
 		return "pth", nil
-	case n > 8 && b[8] == '{' && binary.LittleEndian.Uint64(b) < 1<<40:
-		return "safetensors", nil
 	case n > 0 && (b[0] == '{' || strings.HasPrefix(strings.TrimSpace(string(b)), "{")):
 		return "json", nil
 	}

@@ -1,17 +1,21 @@
 """Random CLIPs of open_clip 3.3.0 and transformers 5.23.0 in many configurations and forms, with what they compute; NAME/… and NAME/expected.safetensors each.
-Run:  python make_variants.py OUT [NAME …]; `python make_variants.py variants --kept` writes the ones that are kept here, in float16.
+Run:  python make_variants.py OUT [NAME …]; `python make_variants.py variants --kept` writes the ones that are kept here, in float16;
+`python make_variants.py OUT --random N SEED` draws N configurations instead.
 check_variants.py encodes them with the command and compares."""
 import json, os, shutil, sys
 import torch
 from safetensors.torch import save_file
 import open_clip
-from open_clip.model import CLIP, CustomTextCLIP
+from open_clip.model import CLIP, CustomTextCLIP, resize_pos_embed
 from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModelWithProjection, CLIPTextConfig, CLIPTextModelWithProjection
 torch.set_grad_enabled(False)
 out, only = sys.argv[1], sys.argv[2:]
 kept = only == ["--kept"]
+drawn = int(only[1]) if only[:1] == ["--random"] else 0
+if drawn:
+    only = ["nothing"]
 if kept:
-    only = ["hf_odd", "hf_tanh", "hf_other_size", "oc_nonsquare", "oc_mlp", "oc_no_ln_pre_avg", "oc_final_ln", "oc_bidirectional_last"]
+    only = ["hf_odd", "hf_tanh", "hf_other_size", "oc_nonsquare", "oc_mlp", "oc_no_ln_pre_avg", "oc_final_ln", "oc_bidirectional_last", "oc_pooler", "oc_pooler_avg", "oc_pooler_cascade", "oc_no_projection"]
 
 
 def fill(m, seed):
@@ -43,7 +47,7 @@ def ids_of(context, vocab, eos, pad=0, n=4, seed=0):
     return x
 
 
-def save(name, m, write, size, ids, other=None):
+def save(name, m, write, size, ids, other=None, resized=None):
     """write(folder) writes the checkpoint."""
     d = os.path.join(out, name)
     shutil.rmtree(d, ignore_errors=True); os.makedirs(d)
@@ -59,7 +63,7 @@ def save(name, m, write, size, ids, other=None):
         img = (lambda x, **k: m.get_image_features(pixel_values=x, **k).pooler_output) if hasattr(m, "get_image_features") else (lambda x, **k: m(pixel_values=x, **k).image_embeds)
         txt = (lambda i: m.get_text_features(input_ids=i).pooler_output) if hasattr(m, "get_text_features") else (lambda i: m(input_ids=i).text_embeds)
     else:
-        img, txt = lambda x, **k: m.encode_image(x), m.encode_text
+        img, txt = lambda x, **k: m.encode_image(x).flatten(1), m.encode_text  # two attention pools leave a dimension of 1
     if not hf or hasattr(m, "vision_model"):
         e["pixel_values"], e["image_features"] = x, img(x)
         seen = {}
@@ -76,9 +80,12 @@ def save(name, m, write, size, ids, other=None):
     if "image_features" in e and "text_features" in e:
         a, b = (torch.nn.functional.normalize(e[k], dim=-1) for k in ("image_features", "text_features"))
         e["logits_per_image"] = m.logit_scale.exp() * a @ b.T + (m.logit_bias if getattr(m, "logit_bias", None) is not None else 0)
-    if other and hf:
+    if other and hf and hasattr(m, "vision_model"):
         y = torch.randn(2, 3, *other, generator=g)
         e[f"other.pixel_values"], e["other.image_features"] = y, img(y, interpolate_pos_encoding=True)
+    if other and resized is not None:
+        y = torch.randn(2, 3, *other, generator=g)
+        e["other.pixel_values"], e["other.image_features"] = y, resized.eval().encode_image(y).flatten(1)
     save_file({k: v.contiguous().clone() for k, v in e.items()}, d + "/expected.safetensors")
 
 
@@ -112,7 +119,7 @@ def hf(name, v={}, t={}, seed=1, dtype=None, shards=None, eos=None, other=None, 
     save(name, m, write, (vision["image_size"],) * 2, ids_of(text["max_position_embeddings"], text["vocab_size"], e, pad), other)
 
 
-def oc(name, v={}, t={}, quick=False, seed=2, form="safetensors", custom=False, dtype=None, prefix="", wrap=None, bias=None, embed=20, pad=0, **top):
+def oc(name, v={}, t={}, quick=False, seed=2, form="safetensors", custom=False, dtype=None, prefix="", wrap=None, bias=None, embed=20, pad=0, other=None, key="state_dict", **top):
     if only and name not in only: return
     vision = dict(image_size=16, patch_size=4, width=12, layers=2, head_width=4)
     text = dict(context_length=12, vocab_size=64, width=8, heads=2, layers=2)
@@ -127,15 +134,20 @@ def oc(name, v={}, t={}, quick=False, seed=2, form="safetensors", custom=False, 
         if form == "safetensors":
             save_file(sd, d + "/open_clip_model.safetensors")
         else:
-            torch.save({**wrap, "state_dict": sd} if wrap is not None else sd, d + "/open_clip_pytorch_model.bin")
+            torch.save({**wrap, key: sd} if wrap is not None else sd, d + "/open_clip_pytorch_model.bin")
         cfg = dict(embed_dim=embed, vision_cfg=vision, text_cfg=text)
         if quick: cfg["quick_gelu"] = True
         if custom: cfg["custom_text"] = True
         if bias is not None: cfg["init_logit_bias"] = bias
         if form != "bare":
             json.dump(dict(model_cfg=cfg, preprocess_cfg=dict(mean=[.48145466, .4578275, .40821073], std=[.26862954, .26130258, .27577711])), open(d + "/open_clip_config.json", "w"))
-    size = vision["image_size"]
-    save(name, m, write, size if isinstance(size, (list, tuple)) else (size, size), ids_of(text["context_length"], text["vocab_size"], text["vocab_size"] - 1, pad))
+    size, resized = vision["image_size"], None
+    if other:
+        resized = (CustomTextCLIP if custom else CLIP)(embed, {**vision, "image_size": list(other)}, text, quick_gelu=quick, init_logit_bias=bias, **top)
+        sd = {k: x.clone() for k, x in m.state_dict().items()}
+        resize_pos_embed(sd, resized)
+        resized.load_state_dict(sd)
+    save(name, m, write, size if isinstance(size, (list, tuple)) else (size, size), ids_of(text["context_length"], text["vocab_size"], text["vocab_size"] - 1, pad), other, resized)
 
 
 def openai(name, rn=False, script=False, v={}, t={}, seed=3, embed=32):
@@ -215,5 +227,69 @@ oc("oc_orig_module", prefix="_orig_mod.module.", form="bin", wrap=dict(epoch=1, 
 oc("oc_fp16", dtype=torch.float16); oc("oc_bf16", dtype=torch.bfloat16, form="bin"); oc("oc_nonscalar", nonscalar_logit_scale=True)
 oc("oc_rn", dict(layers=[2, 1, 1, 2], width=6, image_size=64, patch_size=None, head_width=32)); oc("oc_rn_quick", dict(layers=[1, 2, 1, 1], width=8, image_size=96, patch_size=None, head_width=64), quick=True)
 oc("oc_rn_custom", dict(layers=[1, 1, 1, 1], width=4, image_size=64, patch_size=None, head_width=16), custom=True, quick=True, form="bin", prefix="module.", wrap=dict(epoch=1))
+oc("oc_pooler", dict(attentional_pool=True, attn_pooler_queries=3, attn_pooler_heads=2, ls_init_value=0.1), dict(ls_init_value=0.2, proj_bias=True), custom=True, bias=-2.0, nonscalar_logit_scale=True)
+oc("oc_pooler_avg", dict(width=20, attentional_pool=True, attn_pooler_queries=4, attn_pooler_heads=5, pool_type="avg", norm_kwargs=dict(eps=1e-3))); oc("oc_pooler_cascade", dict(width=20, attentional_pool="cascade", attn_pooler_queries=3, attn_pooler_heads=2))
+oc("oc_no_projection", t=dict(width=20, heads=2, proj_type="none"))
 openai("openai_vit_script", script=True); openai("openai_vit_state"); openai("openai_vit_wide", v=dict(width=128), t=dict(width=192, heads=3))
 openai("openai_rn_script", rn=True, script=True); openai("openai_rn_state", rn=True, v=dict(width=6, layers=[1, 2, 2, 1], image_size=96))
+
+
+def draw(i, r):
+    """One configuration of the open_clip or transformers family with drawn settings."""
+    pick, chance = r.choice, lambda p: r.random() < p
+    name, seed, dtype = f"r{i:03d}", r.randrange(10**6), r.choice([None, None, None, torch.float16, torch.bfloat16])
+    context, vocab = r.randint(6, 30), r.randint(40, 120)
+    embed = r.randint(5, 40)
+    if chance(0.4):
+        heads, theads, patch = pick([1, 2, 3, 5]), pick([1, 2, 4, 7]), pick([2, 3, 4, 5, 7, 8])
+        image = patch * r.randint(2, 5) + r.randint(0, patch - 1)
+        acts = ["quick_gelu", "gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python"]
+        hf(name, dict(hidden_size=heads * r.randint(3, 9), num_attention_heads=heads, intermediate_size=r.randint(6, 50), num_hidden_layers=r.randint(1, 4), image_size=image, patch_size=patch, hidden_act=pick(acts),
+                      layer_norm_eps=pick([1e-5, 1e-6, 1e-3]), projection_dim=embed),
+           dict(hidden_size=theads * r.randint(2, 9), num_attention_heads=theads, intermediate_size=r.randint(6, 50), num_hidden_layers=r.randint(1, 4), hidden_act=pick(acts), vocab_size=vocab,
+                max_position_embeddings=context, eos_token_id=pick([2, vocab - 1, vocab // 2]), projection_dim=embed, layer_norm_eps=pick([1e-5, 1e-6, 1e-3]), bos_token_id=0),
+           seed=seed, dtype=dtype, shards=pick([None, None, "10KB"]), pad=pick([0, 1, vocab - 1]), projection_dim=embed, kind=pick(["both", "both", "both", "vision", "text"]),
+           other=None if chance(0.5) else (patch * r.randint(2, 7), patch * r.randint(2, 7)))
+        return
+    quick, custom, bias = chance(0.4), chance(0.4), pick([None, None, -10.0, 0.5])
+    form = pick(["safetensors", "bin", "bin"])
+    wrap = pick([None, {}, dict(epoch=3, name="x", optimizer={"state": {}, "param_groups": []}), dict(step=9, scaler={"scale": 1.0})]) if form == "bin" else None
+    prefix = pick(["", "", "module.", "_orig_mod.", "module._orig_mod.", "model.", "model.module."])
+    hw, theads = pick([4, 6, 8]), pick([1, 2, 3])
+    text = dict(context_length=context, vocab_size=vocab, width=theads * pick([4, 6, 10]), heads=theads, layers=r.randint(1, 4), mlp_ratio=pick([4.0, 1.5, 2.7]))
+    text.update(pick([{}, {}, dict(pool_type="eos", eos_id=vocab - 1), dict(pool_type="last"), dict(pool_type="first")]))
+    act = dict(act_kwargs=dict(approximate="tanh")) if not quick and chance(0.3) else {}
+    if custom:
+        text.update(pick([{}, dict(no_causal_mask=True), dict(embed_cls=True), dict(embed_cls=True, pad_id=1), dict(pad_id=3)]))
+    if chance(0.3): text.update(proj_bias=True)
+    if chance(0.3): text.update(ls_init_value=0.3)
+    if chance(0.3): text.update(norm_kwargs=dict(eps=pick([1e-6, 1e-3])))
+    other = None
+    if chance(0.25):
+        side = 32 * r.randint(2, 3)
+        vision = dict(layers=[r.randint(1, 2) for _ in range(4)], width=pick([4, 6, 8]), image_size=side, patch_size=None, head_width=pick([8, 16, 32, 64]))
+    else:
+        patch = pick([3, 4, 5, 8])
+        image = [patch * r.randint(2, 5) + r.randint(0, patch - 1) for _ in range(2)]
+        vision = dict(image_size=pick([image, image[0]]), patch_size=patch, head_width=hw, width=hw * r.randint(1, 4), layers=r.randint(1, 4), mlp_ratio=pick([4.0, 1.7, 3.3]), **act)
+        if chance(0.3): vision.update(ls_init_value=1e-5)
+        if chance(0.3): vision.update(no_ln_pre=True)
+        if chance(0.4): vision.update(pool_type="avg")
+        if chance(0.3): vision.update(final_ln_after_pool=True)
+        if chance(0.3): vision.update(norm_kwargs=dict(eps=pick([1e-6, 1e-3])))
+        if chance(0.3):
+            queries = pick([1, 3, 9])
+            vision.update(attentional_pool=pick([True, True, "parallel", "cascade"]), attn_pooler_queries=queries, attn_pooler_heads=pick([1, 2]))
+            embed = vision["width"] if vision["attentional_pool"] is not True else embed + embed % 2
+            if queries == 1 and vision.get("pool_type") == "avg": vision["pool_type"] = "tok"  # a mean over nothing
+        if chance(0.1) and not isinstance(vision["image_size"], list) and vision["width"] % 4 == 0: vision.update(pos_embed_type="sin_cos_2d")
+        if chance(0.5) and not vision.get("pos_embed_type") and not isinstance(vision["image_size"], list): other = (patch * r.randint(2, 7), patch * r.randint(2, 7))
+    oc(name, vision, {**text, **act}, quick=quick, seed=seed, form=form, custom=custom, dtype=dtype, prefix=prefix, wrap=wrap, bias=bias, embed=embed, pad=pick([0, 1, 3]), other=other,
+       key=pick(["state_dict", "model", "model_state_dict"]) if wrap is not None else "state_dict", nonscalar_logit_scale=chance(0.2))
+
+
+if drawn:
+    import random
+    only, r = [], random.Random(int(sys.argv[4]))
+    for i in range(drawn):
+        draw(i, r)
