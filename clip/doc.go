@@ -30,5 +30,6 @@
 //
 // # Caveats
 //
-// Freezing (packed oneDNN weights) needs a CPU; there are no CUDA graphs. CoCa's text tower, the blocks of open_clip with further norms and towers of timm are refused by name.
+// Freezing (packed oneDNN weights) needs a CPU. On a card (Options.Device) shapes that come again become CUDA graphs, a bounded number of them; that path has not
+// yet run on a GPU (docs/gpu-open.md). CoCa's text tower, the blocks of open_clip with further norms and towers of timm are refused by name.
 package clip

@@ -23,6 +23,11 @@ type Options struct {
 	// Plain keeps the towers as they are loaded: parameters stay accessible, and the model is slower. Without it bfloat16 weights are packed (see [CLIP.Freeze]) and a
 	// ModifiedResNet's norms become part of its convolutions.
 	Plain bool
+	// Device is where the weights lie and the arithmetic happens; the zero value is the CPU. Inputs may lie anywhere, results come to the CPU.
+	Device torch.Device
+	// Graphs is how many shapes of input a card keeps as CUDA graphs, which it runs in one launch each: a shape that comes a second time becomes one, the one that was not used
+	// for longest goes. 0 means 8, below 0 none.
+	Graphs int
 	// Batch is how many pictures or texts go through a tower at once; 0 means 32.
 	Batch int
 	// Workers is how many goroutines decode pictures; 0 means one per core.
@@ -44,6 +49,7 @@ type Model struct {
 	tok    *tokenizer.Tokenizer
 	pre    *Preprocessor // nil without an image tower or an image library
 	preErr error
+	graphs *graphs // nil but on a card
 
 	active atomic.Int32
 	wide   chan wideJob
@@ -62,6 +68,9 @@ type wideJob struct {
 
 // Open loads a CLIP (see [Load]) and makes a Model of it.
 func Open(path string, o Options) (*Model, error) {
+	if err := o.checkDevice(); err != nil {
+		return nil, err
+	}
 	o.Load.mapped = !o.Load.Copy && (o.DType == 0 || o.DType == torch.Float32)
 	if o.packs() {
 		o.Load.freeze = o.DType
@@ -92,6 +101,9 @@ func newModel(c *CLIP, l *Loaded, o Options) (*Model, error) {
 	default:
 		return nil, fmt.Errorf("clip: a model computes in float32, bfloat16 or float16, not %v", o.DType)
 	}
+	if err := o.checkDevice(); err != nil {
+		return nil, err
+	}
 	nn.SetTraining(c, false)
 	if err := torch.Try(func() { nn.RequiresGrad(c, false) }); err != nil {
 		return nil, err
@@ -104,7 +116,11 @@ func newModel(c *CLIP, l *Loaded, o Options) (*Model, error) {
 			if r, ok := c.Visual.(*ModifiedResNet); ok && !o.Plain && !r.folded {
 				r.fold()
 			}
-			convert(c, o.DType)
+			if o.remote() {
+				c.move(o.Device, o.DType, o.Plain)
+			} else {
+				convert(c, o.DType)
+			}
 		})
 	}
 	if err != nil {
@@ -122,8 +138,11 @@ func newModel(c *CLIP, l *Loaded, o Options) (*Model, error) {
 		if o.Preprocess != nil {
 			p = *o.Preprocess
 		}
-		m.pre, m.preErr = NewPreprocessor(p, size[0], size[1], o.Workers, o.Pixels)
+		if m.pre, m.preErr = NewPreprocessor(p, size[0], size[1], o.Workers, o.Pixels); m.pre != nil {
+			m.pre.pinned = o.Device.Type == torch.DeviceCUDA
+		}
 	}
+	m.graphs = newGraphs(&m.o)
 	torch.TrimHeap()
 	if m.pool, err = torch.NewPool(0); err != nil {
 		return nil, err
@@ -134,7 +153,7 @@ func newModel(c *CLIP, l *Loaded, o Options) (*Model, error) {
 
 // packs says whether the weights are packed.
 func (o *Options) packs() bool {
-	return o.DType == torch.BFloat16 && !o.Plain && torch.Available() == nil && canPack()
+	return o.DType == torch.BFloat16 && !o.Plain && !o.remote() && torch.Available() == nil && canPack()
 }
 
 // canPack says whether oneDNN computes in bfloat16 on this processor.
@@ -148,6 +167,7 @@ func (m *Model) Close() {
 	m.close.Do(func() {
 		close(m.ended)
 		m.pool.Close()
+		m.graphs.close()
 		nn.Walk(m.clip, func(e nn.Entry) { e.Tensor.Free() })
 	})
 }
@@ -168,6 +188,9 @@ func (m *Model) ImageSize() (h, w int) {
 	}
 	return m.pre.H, m.pre.W
 }
+
+// Device is where the model computes.
+func (m *Model) Device() torch.Device { return m.o.Device }
 
 // DType is the type of the arithmetic.
 func (m *Model) DType() torch.DType { return m.o.DType }
@@ -244,7 +267,7 @@ func (m *Model) chunks(ctx context.Context, n int, f func(from, to int) *torch.T
 	for from := 0; from < n; from += m.o.Batch {
 		to := min(n, from+m.o.Batch)
 		err := m.run(ctx, func(s *torch.Arena) error {
-			parts = append(parts, s.Keep(f(from, to).ToDType(torch.Float32)))
+			parts = append(parts, s.Keep(m.download(f(from, to))))
 			return nil
 		})
 		if err != nil {
@@ -277,7 +300,7 @@ func (m *Model) EncodeImage(ctx context.Context, x *torch.Tensor) (*torch.Tensor
 		return nil, err
 	}
 	return m.chunks(ctx, n, func(from, to int) *torch.Tensor {
-		return m.clip.Visual.Forward(x.Slice(0, from, to, 1).ToDType(m.o.DType))
+		return m.forward("image", m.upload(x.Slice(0, from, to, 1), m.o.DType), m.clip.Visual.Forward)
 	})
 }
 
@@ -287,12 +310,12 @@ func (m *Model) Details(ctx context.Context, x *torch.Tensor, want Want) (d Deta
 		return d, errNoImages
 	}
 	err = m.run(ctx, func(s *torch.Arena) error {
-		d = m.clip.Visual.Details(x.ToDType(m.o.DType), want)
+		d = m.clip.Visual.Details(m.upload(x, m.o.DType), want)
 		wide := func(t *torch.Tensor) *torch.Tensor {
 			if t == nil {
 				return nil
 			}
-			return s.Keep(t.ToDType(torch.Float32))
+			return s.Keep(m.download(t))
 		}
 		d.Embeddings, d.Tokens = wide(d.Embeddings), wide(d.Tokens)
 		for i := range d.Attention {
@@ -423,7 +446,12 @@ func (m *Model) EncodeIDs(ctx context.Context, ids *torch.Tensor) (*torch.Tensor
 	}
 	var rows [][]int64
 	if err := torch.Try(func() {
-		flat, s := torch.ToSlice[int64](ids), ids.Shape()
+		here := ids
+		if ids.Device().Type != torch.DeviceCPU {
+			here = ids.ToDevice(torch.CPU)
+			defer here.Free()
+		}
+		flat, s := torch.ToSlice[int64](here), ids.Shape()
 		if len(s) != 2 || s[1] < 1 || s[1] > c.ContextLength {
 			panic(&torch.Error{Kind: torch.KindValue, Op: "clip.EncodeIDs", Shapes: [][]int{s}, Msg: fmt.Sprintf("want token ids [n, L] with L from 1 to %d", c.ContextLength)})
 		}
@@ -447,11 +475,14 @@ func (m *Model) EncodeIDs(ctx context.Context, ids *torch.Tensor) (*torch.Tensor
 	}
 	sorted, err := m.chunks(ctx, len(rows), func(from, to int) *torch.Tensor {
 		l := ends[order[to-1]] + 1
+		if m.graphs != nil { // few lengths, so that graphs come again
+			l = min((l+7)/8*8, len(rows[0]))
+		}
 		flat := make([]int64, 0, (to-from)*l)
 		for _, i := range order[from:to] {
 			flat = append(flat, rows[i][:l]...)
 		}
-		return m.clip.ForwardText(torch.FromSlice(flat, to-from, l))
+		return m.forward("text", m.upload(torch.FromSlice(flat, to-from, l), torch.Int64), m.clip.ForwardText)
 	})
 	if err != nil {
 		return nil, err
@@ -573,7 +604,7 @@ func (c *Classifier) Files(ctx context.Context, files [][]byte) (*Scores, error)
 // Embeddings scores image embeddings [n, E]. Cosines and softmax are float32 whatever the model's type.
 func (c *Classifier) Embeddings(ctx context.Context, x *torch.Tensor) (s *Scores, err error) {
 	err = c.m.run(ctx, func(*torch.Arena) error {
-		n := Normalize(x.ToDType(torch.Float32))
+		n := Normalize(x.ToDevice(torch.CPU).ToDType(torch.Float32))
 		cos := n.Matmul(c.text.T())
 		scale := c.m.clip.LogitScale.ToDType(torch.Float32).Exp()
 		p := cos.Mul(scale).Softmax(-1)

@@ -190,6 +190,7 @@ type Preprocessor struct {
 	options pixel.Options
 	workers int
 	spare   sync.Pool
+	pinned  bool // batches lie in page-locked memory
 }
 
 // NewPreprocessor makes a preprocessor for pictures of h × w. workers is how many decode at once; < 1 means one per core.
@@ -236,7 +237,7 @@ func (p *Preprocessor) batch(ctx context.Context, n int, fetch func(i int) ([]by
 		h, w = p.Via, p.Via
 	}
 	var out *torch.Tensor
-	if err := torch.Try(func() { out = torch.Empty(torch.S(n, 3, h, w)) }); err != nil {
+	if err := torch.Try(func() { out = p.empty(torch.S(n, 3, h, w)) }); err != nil {
 		return nil, err
 	}
 	var err error

@@ -111,6 +111,8 @@ func (a Act) forward(x *torch.Tensor) *torch.Tensor {
 		return x.Gelu("none")
 	case GELUTanh:
 		return x.Gelu("tanh")
+	case silu:
+		return x.Silu()
 	}
 	return nn.QuickGELU{}.Forward(x)
 }

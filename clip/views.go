@@ -23,7 +23,7 @@ func (p *Preprocessor) Views(ctx context.Context, files [][]byte, n int, parts f
 	if p.Via > 0 {
 		h, w = p.Via, p.Via
 	}
-	if err := torch.Try(func() { x = torch.Empty(torch.S(len(files)*n, 3, h, w)) }); err != nil {
+	if err := torch.Try(func() { x = p.empty(torch.S(len(files)*n, 3, h, w)) }); err != nil {
 		return nil, nil, err
 	}
 	broken = make([]error, len(files))

@@ -3,6 +3,7 @@
 //	clip serve THREADS    reads "case iterations" lines, answers with seconds per call; "cosine" answers with the least cosine of bfloat16 to float32 features
 //	clip first MODEL PHOTO DTYPE THREADS   loads a model, encodes one photo, prints the first number
 //	clip soak NAME DTYPE IMAGES GOROUTINES   encodes random pictures, one a call, from many goroutines; prints memory before, at most and after
+//	clip serve-cuda N   the image tower on card N; see serveCUDA
 //	clip export MODEL FOLDER   writes a model for transformers
 package main
 
@@ -37,6 +38,8 @@ func main() {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == "serve":
 		err = serve(os.Args[2])
+	case len(os.Args) == 3 && os.Args[1] == "serve-cuda":
+		err = serveCUDA(os.Args[2])
 	case len(os.Args) == 6 && os.Args[1] == "first":
 		err = first(os.Args[2], os.Args[3], os.Args[4], os.Args[5])
 	case len(os.Args) == 6 && os.Args[1] == "soak":
@@ -47,7 +50,7 @@ func main() {
 			err = clip.Export(os.Args[3], m, clip.HuggingFace, torch.Float32)
 		}
 	default:
-		err = fmt.Errorf("usage: clip serve THREADS | clip first MODEL PHOTO DTYPE THREADS | clip soak NAME DTYPE IMAGES GOROUTINES | clip export MODEL FOLDER")
+		err = fmt.Errorf("usage: clip serve THREADS | clip serve-cuda N | clip first MODEL PHOTO DTYPE THREADS | clip soak NAME DTYPE IMAGES GOROUTINES | clip export MODEL FOLDER")
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -56,6 +59,10 @@ func main() {
 
 // random is a released shape with values drawn from one seed.
 func random(name string, dtype torch.DType) (*clip.Model, error) {
+	return randomWith(name, clip.Options{DType: dtype, Batch: 128})
+}
+
+func randomWith(name string, o clip.Options) (*clip.Model, error) {
 	c, err := clip.Named(name)
 	if err != nil {
 		return nil, err
@@ -65,7 +72,7 @@ func random(name string, dtype torch.DType) (*clip.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return clip.NewModel(m, clip.Options{DType: dtype, Batch: 128})
+	return clip.NewModel(m, o)
 }
 
 var dtypes = map[string]torch.DType{"fp32": torch.Float32, "bf16": torch.BFloat16}

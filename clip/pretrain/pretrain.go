@@ -32,9 +32,10 @@ type Settings struct {
 	Steps       int
 	Batch       int // pairs a step
 	LR          float64
-	WeightDecay float64 // of matrices; gains, biases, embeddings and the temperature have none
-	Warmup      int     // steps
-	Seed        int64   // of the initial values
+	WeightDecay float64      // of matrices; gains, biases, embeddings and the temperature have none
+	Warmup      int          // steps
+	Seed        int64        // of the initial values
+	Device      torch.Device // where the towers train; the zero value is the CPU. The model comes back on the CPU
 }
 
 // Pairs gives batches of pictures and captions.
@@ -94,6 +95,12 @@ func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Eve
 		}
 	}
 	v := newVocabulary(pairs.Vocabulary())
+	if s.Device.Type == torch.DeviceCPU {
+		s.Device = torch.CPU
+	}
+	if s.Device.Type != torch.DeviceCPU && g != nil && g.Size() > 1 {
+		return nil, fmt.Errorf("pretrain: several processes compute on the CPU, not on %v; one process trains there", s.Device)
+	}
 	small := *c.Text
 	small.VocabSize = len(v.ids)
 	c.Text = &small
@@ -103,13 +110,21 @@ func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Eve
 		if m, err = clip.New(c); err != nil {
 			return err
 		}
+		if s.Device.Type != torch.DeviceCPU {
+			if err = torch.Try(func() { nn.ToDevice(m, s.Device) }); err != nil {
+				return err
+			}
+		}
 		if err = r.run(ctx, s, m, v, pairs, e); err != nil {
 			return err
 		}
 		if err = r.share(m); err != nil {
 			return err
 		}
-		return torch.Try(func() { v.widen(m, s.Model) })
+		return torch.Try(func() {
+			nn.ToDevice(m, torch.CPU)
+			v.widen(m, s.Model)
+		})
 	})
 	return m, err
 }
@@ -147,9 +162,9 @@ func (r ranks) run(ctx context.Context, s Settings, m *clip.CLIP, v *vocabulary,
 			torch.Scope(func(*torch.Arena) {
 				opt.ZeroGrad()
 				from := r.rank * part
-				ids := torch.FromSlice(b.IDs, len(captions), b.Len).Slice(0, from, from+part, 1).Slice(1, 0, b.Longest, 1)
+				ids := torch.FromSlice(b.IDs, len(captions), b.Len).Slice(0, from, from+part, 1).Slice(1, 0, b.Longest, 1).ToDevice(s.Device)
 				mine := pictures[from*size[0]*size[1]*3:]
-				image, err := r.gather(m.Visual.Forward(Normalise(mine, part, s.Model)))
+				image, err := r.gather(m.Visual.Forward(Normalise(mine, part, s.Model).ToDevice(s.Device)))
 				if err != nil {
 					gathered = err
 					return

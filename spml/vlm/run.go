@@ -286,7 +286,7 @@ func (l *Labeller) fingerprint(ds *data.Dataset) (string, error) {
 	}
 	files := []string{l.settings.TextFeatures, l.settings.Relation}
 	if m := l.model.Loaded(); m != nil {
-		fmt.Fprintln(h, m.Kind, m.Stored, l.model.Frozen(), l.model.DType())
+		fmt.Fprintln(h, m.Kind, m.Stored, l.model.Frozen(), arithmetic(l.model))
 		files = append(files, l.weights()...)
 	}
 	for _, p := range files {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/third_party/native"
@@ -42,7 +43,7 @@ func (l *Labeller) cachedText(names []string) (string, error) {
 	if s.Cache == "" || m == nil || len(m.Weights) == 0 {
 		return "", nil
 	}
-	k := textKey{Format: 1, Libtorch: native.TorchVersion, Config: l.model.Config(), Stored: m.Stored, Type: fmt.Sprint(l.model.DType()), Templates: s.Templates, Names: names}
+	k := textKey{Format: 1, Libtorch: native.TorchVersion, Config: l.model.Config(), Stored: m.Stored, Type: arithmetic(l.model), Templates: s.Templates, Names: names}
 	for _, w := range l.weights() {
 		if _, err := os.Stat(w); errors.Is(err, fs.ErrNotExist) {
 			return "", nil
@@ -135,4 +136,12 @@ func contentHash(dir, path string) (string, error) {
 		_ = atomicfile.WriteBytes(known, 0o666, []byte(sum)) // a shortcut alone
 	}
 	return sum, nil
+}
+
+// arithmetic names what the last bits of features depend on: the type, and the device where it is not the CPU.
+func arithmetic(m *clip.Model) string {
+	if d := m.Device(); d.Type != torch.DeviceCPU {
+		return fmt.Sprint(m.DType(), " on ", d)
+	}
+	return fmt.Sprint(m.DType())
 }

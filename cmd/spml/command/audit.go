@@ -70,6 +70,7 @@ what it rests on. spml audit import takes back the page's or the table's CSV, La
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.audit(cmd) },
 	}
 	o.load.add(cmd)
+	o.load.addDevice(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.run, "run", "", "run directory of the model")
 	f.StringVar(&o.from, "data", "", "another data set, in any format of spml data formats, with the run's classes")

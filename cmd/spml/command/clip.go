@@ -30,7 +30,12 @@ Face folders, bare safetensors. A model is a folder or one of its files; what it
 }
 
 // loadFlags are what a file without a configuration does not say.
-type loadFlags struct{ act string }
+type loadFlags struct{ act, device string }
+
+// addDevice adds --device for commands that compute.
+func (l *loadFlags) addDevice(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&l.device, "device", "auto", deviceHelp)
+}
 
 func (l *loadFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.act, "act", "", "activation of a file without a configuration: quick_gelu (OpenAI's, the default) or gelu")

@@ -50,6 +50,7 @@ names) and texts; the names are in the file's metadata. An interrupted run goes 
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
 	o.load.add(cmd)
+	o.load.addDevice(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.model, "model", "", "folder or file of a CLIP (default: the small built-in one, which knows drawn shapes only)")
 	f.StringSliceVar(&o.images, "images", nil, "folders and files; further arguments count too")
@@ -79,6 +80,9 @@ func openClip(cmd *cobra.Command, path string, load loadFlags, dtype, size strin
 		return nil, err
 	}
 	if o.ImageSize, err = parseSize(size); err != nil {
+		return nil, err
+	}
+	if o.Device, err = chooseDevice(cmd, load.device); err != nil {
 		return nil, err
 	}
 	var m *clip.Model
@@ -324,7 +328,7 @@ func (o *encodeFlags) encodePictures(cmd *cobra.Command, m *clip.Model, paths []
 func (o *encodeFlags) fingerprint(m *clip.Model, paths []string) (string, error) {
 	h := sha256.New()
 	l := m.Loaded()
-	fmt.Fprintln(h, m.Config(), o.dtype, o.size, o.preprocess, l.Weights, l.Stored)
+	fmt.Fprintln(h, m.Config(), o.dtype, m.Device(), o.size, o.preprocess, l.Weights, l.Stored)
 	dir := l.Path
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
 		dir = filepath.Dir(dir)

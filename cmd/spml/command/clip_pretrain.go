@@ -18,6 +18,7 @@ import (
 func newClipPretrain() *cobra.Command {
 	var (
 		data, out, dtype, progress string
+		device                     string
 		pictures, evaluate         int
 		pairsSeed                  uint64
 		s                          = pretrain.Shapes()
@@ -47,6 +48,9 @@ Several processes share each batch where a launcher starts them; the loss sees t
 			if err != nil {
 				return err
 			}
+			if s.Device, err = chooseDevice(cmd, device); err != nil {
+				return err
+			}
 			var pairs pretrain.Pairs
 			if data == "shapes" {
 				if pictures < 1 {
@@ -61,6 +65,9 @@ Several processes share each batch where a launcher starts them; the loss sees t
 				return err
 			}
 			first := procs.Rank() == 0
+			if device == "auto" && procs.Group() != nil { // processes share batches on the CPU
+				s.Device = torch.CPU
+			}
 			last := time.Now()
 			m, err := pretrain.RunGroup(ctx, procs.Group(), s, pairs, pretrain.Events{Step: func(p pretrain.Step) {
 				if first && (p.Step == p.Steps || r.kind != progressOff && time.Since(last) > 5*time.Second) {
@@ -102,6 +109,7 @@ Several processes share each batch where a launcher starts them; the loss sees t
 	f.IntVar(&pictures, "pictures", pretrain.ShapesPictures, "drawn pictures to train on")
 	f.Uint64Var(&pairsSeed, "pairs-seed", pretrain.ShapesSeed, "of the drawn pictures")
 	f.IntVar(&evaluate, "evaluate", 1000, "drawn test pictures for the zero-shot mAP; 0: none")
+	f.StringVar(&device, "device", "auto", deviceHelp)
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json, off")
 	return cmd
 }

@@ -107,6 +107,7 @@ with each other and are no probabilities of each being there.
 		},
 	}
 	load.add(cmd)
+	load.addDevice(cmd)
 	f := cmd.Flags()
 	f.StringVar(&model, "model", "", "folder or file of a CLIP (default: the small built-in one, which knows drawn shapes only)")
 	f.StringSliceVar(&labels, "labels", nil, "names, separated by commas, or a file with a name a line")

@@ -51,6 +51,7 @@ the same to spml train as --data-seed.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	o.load.add(cmd)
+	o.load.addDevice(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.method, "method", "", "vlpl or damp")
 	f.StringVar(&o.model, "clip", "", "folder or file of a CLIP, or builtin: the small one that knows drawn shapes only")

@@ -1,0 +1,119 @@
+"""CLIP's image tower on a card: ours (bench/clip serve-cuda) beside PyTorch's scaled_dot_product_attention in bfloat16, alternating.
+
+Run on a machine with a GPU, in the folder that make gpu-check makes: python clip_cuda.py ./clipbench OUT.csv [--rounds N]
+Ratios are PyTorch's time over ours; peak is the share of the card's own bfloat16 matrix product that our time is worth. The peer is the better of eager PyTorch and open_clip where that is installed.
+"""
+import argparse, csv, statistics, subprocess, time
+import torch
+import torch.nn.functional as F
+
+p = argparse.ArgumentParser()
+p.add_argument("side"), p.add_argument("out"), p.add_argument("--rounds", type=int, default=7), p.add_argument("--device", type=int, default=0)
+o = p.parse_args()
+dev = torch.device("cuda", o.device)
+torch.cuda.set_device(dev)
+torch.set_grad_enabled(False)
+SHAPES = {"ViT-B/16": (224, 768, 12, 12, 16, 512), "ViT-L/14": (224, 1024, 16, 24, 14, 768)}  # image, width, heads, layers, patch, embedding
+
+
+class Block(torch.nn.Module):
+    def __init__(self, d, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = torch.nn.LayerNorm(d), torch.nn.LayerNorm(d)
+        self.qkv, self.out = torch.nn.Linear(d, 3 * d), torch.nn.Linear(d, d)
+        self.fc, self.proj = torch.nn.Linear(d, 4 * d), torch.nn.Linear(4 * d, d)
+
+    def forward(self, x):
+        b, l, d = x.shape
+        q, k, v = self.qkv(self.ln_1(x)).view(b, l, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, l, d))
+        h = self.fc(self.ln_2(x))
+        return x + self.proj(h * torch.sigmoid(1.702 * h))
+
+
+class Tower(torch.nn.Module):
+    def __init__(self, image, d, heads, layers, patch, embed):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, d, patch, patch, bias=False)
+        self.cls = torch.nn.Parameter(torch.randn(d) * d**-0.5)
+        self.pos = torch.nn.Parameter(torch.randn((image // patch) ** 2 + 1, d) * d**-0.5)
+        self.pre, self.post = torch.nn.LayerNorm(d), torch.nn.LayerNorm(d)
+        self.blocks = torch.nn.Sequential(*(Block(d, heads) for _ in range(layers)))
+        self.head = torch.nn.Parameter(torch.randn(d, embed) * d**-0.5)
+
+    def forward(self, x):
+        x = self.conv(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls.expand(x.size(0), 1, -1), x], 1) + self.pos
+        return self.post(self.blocks(self.pre(x))[:, 0]) @ self.head
+
+
+def flops(image, d, heads, layers, patch, embed):
+    """Of one picture: the whole tower, as the peer computes it."""
+    l = (image // patch) ** 2 + 1
+    return layers * (24 * l * d * d + 4 * l * l * d) + 2 * (l - 1) * 3 * patch * patch * d + 2 * d * embed
+
+
+def timed(f, iterations):
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(iterations):
+        f().float().cpu()  # as ours: the features are on the CPU
+    return (time.perf_counter() - start) / iterations
+
+
+def matmul_peak():
+    n = 8192
+    a, b = (torch.randn(n, n, device=dev, dtype=torch.bfloat16) for _ in range(2))
+    for _ in range(5): a @ b
+    best = 0
+    for _ in range(10):
+        torch.cuda.synchronize(); start = time.perf_counter()
+        for _ in range(10): a @ b
+        torch.cuda.synchronize()
+        best = max(best, 10 * 2 * n**3 / (time.perf_counter() - start))
+    return best
+
+
+ours = subprocess.Popen([o.side, "serve-cuda", str(o.device)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def ask(line):
+    ours.stdin.write(line + "\n"); ours.stdin.flush()
+    answer = ours.stdout.readline()
+    if not answer: raise SystemExit(f"our side ended at {line!r}")
+    return float(answer)
+
+
+peak, rows = matmul_peak(), []
+print(f"{torch.cuda.get_device_name(dev)}: bfloat16 matrix product {peak / 1e12:.0f} TFLOP/s", flush=True)
+for name, shape in SHAPES.items():
+    peers = {"pytorch": Tower(*shape).to(dev, torch.bfloat16).eval()}
+    try:
+        import open_clip
+        peers["open_clip"] = open_clip.create_model(name.replace("/", "-"), precision="pure_bf16", device=dev).visual.eval()
+    except Exception as e:
+        print(f"without open_clip: {e}")
+    for batch in (1, 8, 32, 256):
+        x = torch.randn(batch, 3, shape[0], shape[0], device=dev, dtype=torch.bfloat16)
+        n = {1: 50, 8: 30, 32: 20, 256: 5}[batch]
+        times = {k: [] for k in [*peers, "graphs", "eager"]}
+        for r in range(o.rounds + 1):
+            for k, m in peers.items():
+                t = timed(lambda: m(x), n)
+                if r: times[k].append(t)
+            for k in ("graphs", "eager"):
+                t = ask(f"{name} bf16 {batch} {k} {n}")
+                if r: times[k].append(t)
+        best = min(peers, key=lambda k: statistics.median(times[k]))
+        for k in ("graphs", "eager"):
+            ratios = [a / b for a, b in zip(times[best], times[k])]
+            mine = statistics.median(times[k])
+            rows.append(dict(model=name, batch=batch, form=k, ours_ms=f"{1e3 * mine:.3f}", peer=best, peer_ms=f"{1e3 * statistics.median(times[best]):.3f}", ratio=f"{statistics.median(ratios):.2f}",
+                             low=f"{min(ratios):.2f}", high=f"{max(ratios):.2f}", peak_share=f"{batch * flops(*shape) / mine / peak:.2f}", peak_tflops=f"{peak / 1e12:.0f}"))
+            print(rows[-1], flush=True)
+    del peers
+ours.stdin.close()
+with open(o.out, "w", newline="") as f:
+    w = csv.DictWriter(f, rows[0].keys())
+    w.writeheader(), w.writerows(rows)

@@ -1,0 +1,121 @@
+package clip
+
+import (
+	"fmt"
+
+	"github.com/gospml/gospml/cuda"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+)
+
+// silu is QuickGELU with its factor folded into the weights on both sides.
+const silu Act = "silu"
+
+// remote says whether the model computes elsewhere than on the CPU.
+func (o *Options) remote() bool { return o.Device.Type != torch.DeviceCPU }
+
+// checkDevice says what a device lacks, and gives a card without a number the first one's.
+func (o *Options) checkDevice() error {
+	if o.Device.Type != torch.DeviceCUDA {
+		return nil
+	}
+	if o.Device.Index < 0 {
+		o.Device.Index = 0
+	}
+	if err := cuda.Available(); err != nil {
+		return fmt.Errorf("clip: %v: %w", o.Device, err)
+	}
+	if n := cuda.DeviceCount(); o.Device.Index >= n {
+		return fmt.Errorf("clip: %v: there are %d cards here", o.Device, n)
+	}
+	return nil
+}
+
+// move brings the towers to a device in dtype. The logit scale and bias stay where they are: cosines are multiplied on the CPU.
+func (c *CLIP) move(d torch.Device, dtype torch.DType, plain bool) {
+	if !plain {
+		for _, l := range nn.Modules(c) {
+			if b, ok := l.(*Block); ok {
+				b.foldScales()
+				if dtype != torch.Float32 {
+					b.Mlp.foldFactor()
+				}
+			}
+		}
+	}
+	nn.Walk(c, func(e nn.Entry) {
+		if e.Tensor == c.LogitScale || e.Tensor == c.LogitBias {
+			return
+		}
+		torch.Scope(func(*torch.Arena) {
+			torch.NoGrad(func() {
+				to := e.Tensor.DType()
+				if to.IsFloat() {
+					to = dtype
+				}
+				e.Tensor.SetData(e.Tensor.ToDeviceDType(d, to))
+			})
+		})
+	})
+}
+
+// foldFactor turns QuickGELU, three passes over the widest tensor, into one: see quickGELUFactor.
+func (m *MLP) foldFactor() {
+	if m.act != QuickGELU {
+		return
+	}
+	torch.Scope(func(*torch.Arena) {
+		torch.NoGrad(func() {
+			m.CFc.Weight.SetData(m.CFc.Weight.MulScalar(quickGELUFactor))
+			m.CFc.Bias.SetData(m.CFc.Bias.MulScalar(quickGELUFactor))
+			m.CProj.Weight.SetData(m.CProj.Weight.MulScalar(1 / quickGELUFactor))
+		})
+	})
+	m.act = silu
+}
+
+// upload brings a tensor to the model's device in dtype. On the way to a card it goes through page-locked memory, so that the copy runs beside the program.
+func (m *Model) upload(x *torch.Tensor, dtype torch.DType) *torch.Tensor {
+	d := m.o.Device
+	if !m.o.remote() || x.Device() == d {
+		return x.ToDType(dtype)
+	}
+	if d.Type != torch.DeviceCUDA || x.Device().Type != torch.DeviceCPU {
+		return x.ToDeviceDType(d, dtype)
+	}
+	must := func(t *torch.Tensor, err error) *torch.Tensor {
+		if err != nil {
+			panic(&torch.Error{Kind: torch.KindRuntime, Op: "clip.Model", Msg: err.Error()})
+		}
+		return t
+	}
+	pinned, err := cuda.IsPinned(x)
+	if must(nil, err); !pinned {
+		x = must(cuda.Pin(x.Contiguous()))
+	}
+	return must(cuda.ToAsync(x, d.Index)).ToDType(dtype)
+}
+
+// download gives a result as float32 on the CPU, when it is there.
+func (m *Model) download(x *torch.Tensor) *torch.Tensor {
+	if x = x.ToDType(torch.Float32); m.o.remote() {
+		x = x.ToDevice(torch.CPU)
+	}
+	return x
+}
+
+// forward computes a tower's embeddings of x, which is on the device, by a graph where there is one for its shape.
+func (m *Model) forward(tower string, x *torch.Tensor, f func(*torch.Tensor) *torch.Tensor) *torch.Tensor {
+	if m.graphs == nil {
+		return f(x)
+	}
+	return m.graphs.run(tower, x, f)
+}
+
+// empty makes memory for a batch of pictures: page-locked where it goes to a card.
+func (p *Preprocessor) empty(shape []int) *torch.Tensor {
+	if p.pinned {
+		return torch.Call("aten::empty.memory_format", shape, torch.Float32, nil, nil, true, nil)[0].(*torch.Tensor)
+	}
+	return torch.Empty(shape)
+}
