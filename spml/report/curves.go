@@ -238,7 +238,7 @@ func comparisonCurves(t *compare.Table, groups []compare.Group, all [][]*run) []
 	var cost []chart.Bar
 	for _, r := range t.Rows {
 		if r.Name != compare.ZeroShotRow {
-			cost = append(cost, chart.Bar{Name: r.Name, Values: []float64{r.Seconds}, Note: "s"})
+			cost = append(cost, chart.Bar{Name: r.Name, Values: []float64{r.Seconds}})
 		}
 	}
 	pictures = append(pictures, chart.Bars("Seconds of a run", []string{"s"}, 0, cost))

@@ -85,9 +85,12 @@ type Config struct {
 	// GradCheckpointing trades time for memory: head computes a decoder's layers again during backward.
 	GradCheckpointing string `yaml:"grad_checkpointing,omitempty"`
 	// OptimizerInBackward steps each parameter as soon as its gradient is there, so that all gradients never lie in memory at once (optim.InBackward).
-	OptimizerInBackward bool  `yaml:"optimizer_in_backward,omitempty"`
-	ImageSize           int   `yaml:"image_size"`
-	Flip                *bool `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
+	OptimizerInBackward bool `yaml:"optimizer_in_backward,omitempty"`
+	// Deterministic makes operators fail that may give other bits the next time (torch.SetDeterministic, torch.SetCuDNNDeterministic). It holds for the whole process and stays on.
+	// CPU runs give the same bits without it.
+	Deterministic bool  `yaml:"deterministic,omitempty"`
+	ImageSize     int   `yaml:"image_size"`
+	Flip          *bool `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
 
 	Epochs    int     `yaml:"epochs"`
 	BatchSize int     `yaml:"batch_size"`

@@ -22,6 +22,7 @@ type Step struct {
 	Done, Total  int     // images of this phase
 	Loss         float64 // mean of the epoch so far
 	ImagesPerSec float64
+	Waited       float64 // share of the phase's time so far that was spent waiting for the loader, 0…1; 0 on features
 }
 
 // EpochRecord is one row of metrics.csv.

@@ -87,7 +87,9 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 	}
 	var got []int
 	start := time.Now()
+	var worked time.Duration
 	for b, err := range n.loader.Batches(ctx, data.Plan{Order: rows, BatchSize: max(n.c.BatchSize, 32)}) {
+		begun := time.Now()
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +105,9 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 			return nil, err
 		}
 		got = append(got, b.Rows...)
-		n.ev.step(Step{Phase: phase, Epoch: epoch, Epochs: n.c.Epochs, Done: len(got), Total: len(rows), ImagesPerSec: float64(len(got)) / time.Since(start).Seconds()})
+		worked += time.Since(begun)
+		all := time.Since(start)
+		n.ev.step(Step{Phase: phase, Epoch: epoch, Epochs: n.c.Epochs, Done: len(got), Total: len(rows), ImagesPerSec: float64(len(got)) / all.Seconds(), Waited: (all - worked).Seconds() / all.Seconds()})
 	}
 	return got, nil
 }

@@ -146,6 +146,10 @@ func guard(f func() error) (err error) {
 
 // run does a run; hooks see the trainer before the first step and again after the last.
 func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*trainer)) (*Result, error) {
+	if c.Deterministic {
+		torch.SetDeterministic(true)
+		torch.SetCuDNNDeterministic(true)
+	}
 	if c.Threads > 0 {
 		if err := torch.SetNumThreads(c.Threads); err != nil {
 			return nil, err

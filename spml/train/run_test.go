@@ -70,11 +70,13 @@ func TestRunEvaluateTag(t *testing.T) {
 	before := torch.Live()
 	var notes []string
 	var steps int
-	res, err := Run(context.Background(), c, Events{Note: func(s string) { notes = append(notes, s) }, Step: func(Step) { steps++ }})
+	var waited float64
+	res, err := Run(context.Background(), c, Events{Note: func(s string) { notes = append(notes, s) }, Step: func(s Step) { steps++; waited = max(waited, s.Waited) }})
 	require.NoError(t, err)
 	require.Len(t, res.Epochs, 2)
 	require.NotEmpty(t, notes)
 	require.NotZero(t, steps)
+	require.True(t, waited > 0 && waited <= 1, "the loader's share of the time: %v", waited)
 	require.Empty(t, res.Broken)
 
 	rep, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
@@ -240,4 +242,24 @@ func TestCancelEndsTheRun(t *testing.T) {
 		}
 	}})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// With Deterministic an operator that may give other bits the next time fails, during training too; no method needs one.
+func TestDeterministic(t *testing.T) {
+	defer torch.SetDeterministic(torch.Deterministic())
+	defer torch.SetCuDNNDeterministic(torch.CuDNNDeterministic())
+	dir := folder(t, 40)
+	for _, m := range []string{"an", "role", "en-scl", "lac"} {
+		torch.SetDeterministic(false)
+		c := small(dir, m)
+		c.Deterministic, c.Epochs, c.ImageSize, c.DecoderDim, c.Run = true, 1, 32, 16, filepath.Join(t.TempDir(), "run")
+		var failed error
+		_, err := Run(t.Context(), c, Events{Step: func(Step) {
+			failed = torch.Try(func() {
+				torch.Call("aten::put_", torch.Zeros(torch.S(2)), torch.FromSlice([]int64{0, 0}), torch.Ones(torch.S(2)), false)
+			})
+		}})
+		require.NoError(t, err, m)
+		require.ErrorContains(t, failed, "put_ does not have a deterministic implementation", m)
+	}
 }

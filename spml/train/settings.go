@@ -101,6 +101,8 @@ var settingDocs = map[string]string{
 
 	"grad_checkpointing": "compute again during backward instead of keeping: none, head (a decoder's layers), all (a ResNet's blocks too) (default none)",
 
+	"deterministic": "fail where an operator could give other bits the next time (for cards: CPU runs give the same bits without it)",
+
 	"optimizer_in_backward": "step each parameter as soon as its gradient is there: the same weights in less memory",
 }
 

@@ -345,7 +345,9 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 	t.l.setTraining(true)
 	t.freeze(n <= t.c.FreezeEpochs)
 	begun, seen := time.Now(), 0
+	var worked time.Duration // the rest is the loader's
 	for v, err := range t.l.batches(ctx, order, flip, t.p.Batch) {
+		got := time.Now()
 		if err != nil {
 			return err
 		}
@@ -366,6 +368,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 			t.p.Batch = v.images.Index + 1
 		}
 		if images == 0 { // none of a shared batch could be read
+			worked += time.Since(got)
 			continue
 		}
 		t.p.LossSum += x * float64(images)
@@ -379,8 +382,10 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 		if err := t.saver.afterStep(); err != nil {
 			return err
 		}
+		worked += time.Since(got)
 		if t.c.Mode == FineTune {
-			t.ev.step(Step{Phase: "train", Epoch: n, Epochs: t.c.Epochs, Done: t.p.Images, Total: usable, Loss: t.p.LossSum / float64(t.p.Images), ImagesPerSec: float64(seen) / time.Since(begun).Seconds()})
+			all := time.Since(begun)
+			t.ev.step(Step{Phase: "train", Epoch: n, Epochs: t.c.Epochs, Done: t.p.Images, Total: usable, Loss: t.p.LossSum / float64(t.p.Images), ImagesPerSec: float64(seen) / all.Seconds(), Waited: (all - worked).Seconds() / all.Seconds()})
 		}
 	}
 	if t.c.Mode == Frozen {

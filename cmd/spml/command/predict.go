@@ -37,6 +37,7 @@ A folder stands for every picture in and below it, in order of name; - reads nam
   spml predict runs/em photos --format jsonl --out labels.jsonl             every photo of a folder
   spml predict runs/em photos --format jsonl --out labels.jsonl --resume    only those that the file lacks
   find . -name '*.jpg' | spml predict runs/em - --format csv > labels.csv   the probability of every label, a column each
+  spml predict runs/em photos --format parquet --out labels.parquet         the same rows for data frames
   spml predict runs/em --data VOCdevkit/VOC2012 --part test --json          the photos of a data set, in any format of spml data formats
   spml predict runs/em --part test --html test.html                         a page with the test part of the run's own data
   spml predict runs/an --compare runs/vlpl --html bars.html photos          a page with both models' bars beside each photo
@@ -60,10 +61,12 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 				return usageError{errors.New("--compare wants --html FILE, the page to write")}
 			case page != "" && (changed("format") || asJSON || outPath != "" || resume):
 				return usageError{errors.New("--html writes a page; leave --format, --json, --out and --resume out")}
-			case !slices.Contains([]string{formatText, formatJSONL, formatCSV}, format):
-				return usageError{fmt.Errorf("--format %q is none of %s, %s, %s", format, formatText, formatJSONL, formatCSV)}
-			case resume && (outPath == "" || format == formatText):
-				return usageError{errors.New("--resume wants --out FILE and --format jsonl or csv")}
+			case !slices.Contains([]string{formatText, formatJSONL, formatCSV, formatParquet}, format):
+				return usageError{fmt.Errorf("--format %q is none of %s, %s, %s, %s", format, formatText, formatJSONL, formatCSV, formatParquet)}
+			case format == formatParquet && outPath == "":
+				return usageError{errors.New("--format parquet wants --out FILE")}
+			case resume && (outPath == "" || format == formatText || format == formatParquet):
+				return usageError{errors.New("--resume wants --out FILE and --format jsonl or csv, whose rows stand for themselves; a Parquet file is whole or none")}
 			case jobs < 0:
 				return usageError{fmt.Errorf("--jobs is %d, want a number of photos, or 0 for one a core", jobs)}
 			case w.top < 0:
@@ -130,7 +133,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 	f.StringVar(&from, "data", "", "a data set whose photos are labelled, in any format of spml data formats")
 	f.StringVar(&options, "data-options", "", dataOptionHelp)
 	f.StringVar(&part, "part", "", "train, val or test (default: all rows), of --data, else of the data that the run was trained on")
-	f.StringVar(&format, "format", formatText, "text, jsonl (an object a photo, the most probable label first) or csv (a column for each label)")
+	f.StringVar(&format, "format", formatText, "text, jsonl (an object a photo, the most probable label first), csv (a column for each label) or parquet (the rows of jsonl)")
 	f.BoolVar(&asJSON, "json", false, "--format jsonl")
 	f.StringVar(&outPath, "out", "", "write to this file")
 	f.BoolVar(&resume, "resume", false, "keep the rows that --out has, and add those of the other photos")

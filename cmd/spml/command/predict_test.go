@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,6 +76,25 @@ func TestPredictMany(t *testing.T) {
 		require.NoError(t, err)
 		return string(b)
 	}
+
+	code, _, stderr = spml(t, nil, "predict", run, photos, "--format", "parquet", "--out", out+".parquet", "--top", "3")
+	require.Equal(t, exitData, code, stderr)
+	table, err := parquet.ReadFile[parquetRow](out + ".parquet")
+	require.NoError(t, err)
+	code, text, _ := spml(t, nil, "predict", run, photos, "--format", "jsonl", "--top", "3")
+	require.Equal(t, exitData, code)
+	want := decode(t, text)
+	require.Len(t, table, len(want))
+	for i, x := range want {
+		require.Equal(t, x.Image, table[i].Image)
+		require.Len(t, table[i].Labels, len(x.Labels))
+		for k, l := range x.Labels {
+			require.Equal(t, parquetLabel{l.Label, l.Probability, l.Present}, table[i].Labels[k])
+		}
+	}
+	code, _, stderr = spml(t, nil, "predict", run, photos, "--format", "parquet")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "wants --out")
 
 	code, _, stderr = spml(t, nil, "predict", run, photos, "--format", "jsonl", "--out", out, "--jobs", "3")
 	require.Equal(t, exitData, code)

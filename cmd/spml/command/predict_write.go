@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/parquet-go/parquet-go"
 	"golang.org/x/term"
 
 	"github.com/gospml/gospml/spml/train"
@@ -24,6 +25,8 @@ const (
 	formatText  = "text"
 	formatJSONL = "jsonl"
 	formatCSV   = "csv"
+
+	formatParquet = "parquet"
 )
 
 // labelWriter writes the labels of photos, each row with one call, so that a file that is cut off lacks the end of its last row at most.
@@ -33,6 +36,9 @@ type labelWriter struct {
 	names  []string // the model's labels, in its order
 	out    io.Writer
 	color  bool
+
+	table *parquet.GenericWriter[parquetRow] // of parquet
+	rows  int
 
 	path   string
 	file   *os.File
@@ -49,6 +55,9 @@ func (w *labelWriter) open(path string, resume bool) (err error) {
 	if !resume {
 		w.file, err = os.Create(path)
 		w.out = w.file
+		if err == nil && w.format == formatParquet {
+			w.table = parquet.NewGenericWriter[parquetRow](w.file, parquet.Compression(&parquet.Zstd))
+		}
 		return err
 	}
 	if w.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
@@ -106,6 +115,18 @@ type photoRow struct {
 	Labels []train.Label `json:"labels"`
 }
 
+// parquetRow is a row of a Parquet file, with the names of JSON lines.
+type parquetRow struct {
+	Image  string         `parquet:"image"`
+	Labels []parquetLabel `parquet:"labels,list"`
+}
+
+type parquetLabel struct {
+	Name        string  `parquet:"label"`
+	Probability float64 `parquet:"probability"`
+	Present     bool    `parquet:"present"`
+}
+
 func (w *labelWriter) readJSONL(r io.Reader) error {
 	dec := json.NewDecoder(r)
 	for n := 1; ; n++ {
@@ -160,7 +181,15 @@ func (w *labelWriter) readCSV(r io.Reader) error {
 	}
 }
 
+// parquetGroup is how many photos a row group holds: what was written before stays in memory until then.
+const parquetGroup = 10_000
+
 func (w *labelWriter) close() error {
+	if w.table != nil {
+		if err := w.table.Close(); err != nil { // writes the footer, without which the file is none
+			return errors.Join(err, w.file.Close())
+		}
+	}
 	err := w.file.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a pipe or a device
 		err = nil
@@ -175,6 +204,17 @@ func (w *labelWriter) write(photo string, labels []train.Label) error {
 	}
 	if w.top > 0 && w.top < len(labels) {
 		labels = labels[:w.top]
+	}
+	if w.format == formatParquet {
+		row := parquetRow{Image: photo}
+		for _, l := range labels {
+			row.Labels = append(row.Labels, parquetLabel(l))
+		}
+		_, err := w.table.Write([]parquetRow{row})
+		if w.rows++; err == nil && w.rows%parquetGroup == 0 {
+			err = w.table.Flush()
+		}
+		return err
 	}
 	if w.format == formatJSONL {
 		return json.NewEncoder(w.out).Encode(photoRow{photo, labels})

@@ -36,6 +36,9 @@ type reporter struct {
 	key   string // phase and epoch of the bar
 	last  time.Time
 	quiet bool // no line per epoch
+
+	begun time.Time // of the training steps that this process sees
+	first float64   // share of the run that was done then
 }
 
 func newReporter(w io.Writer, kind string) (*reporter, error) {
@@ -76,6 +79,13 @@ func (r *reporter) step(s train.Step) {
 	if s.Phase == "train" {
 		what += fmt.Sprintf(" loss %.4f", s.Loss)
 	}
+	if s.Waited >= 0.005 {
+		what += fmt.Sprintf(", loader %.0f %%", 100*s.Waited)
+	}
+	left := r.runLeft(s)
+	if left > 0 {
+		what += fmt.Sprintf(", run %s left", left)
+	}
 	switch r.kind {
 	case progressBar:
 		if key := fmt.Sprint(s.Phase, s.Epoch); key != r.key {
@@ -94,7 +104,7 @@ func (r *reporter) step(s train.Step) {
 		r.object(struct {
 			Run  string   `json:"run,omitempty"`
 			Step jsonStep `json:"step"`
-		}{strings.TrimSpace(r.label), jsonStep{s.Phase, s.Epoch, s.Epochs, s.Done, s.Total, s.Loss, s.ImagesPerSec}})
+		}{strings.TrimSpace(r.label), jsonStep{s.Phase, s.Epoch, s.Epochs, s.Done, s.Total, s.Loss, s.ImagesPerSec, s.Waited, left.Seconds()}})
 	case progressPlain:
 		if time.Since(r.last) < plainEvery {
 			return
@@ -103,6 +113,23 @@ func (r *reporter) step(s train.Step) {
 		left := time.Duration(float64(s.Total-s.Done) / max(s.ImagesPerSec, 1e-9) * float64(time.Second)).Round(time.Second)
 		fmt.Fprintf(r.w, "%s%s: %d/%d images, %.0f images/s, %s left\n", r.label, what, s.Done, s.Total, s.ImagesPerSec, left)
 	}
+}
+
+// runLeft estimates how long the run still takes, by the share of it that was done since its first training step here; 0: not known yet.
+func (r *reporter) runLeft(s train.Step) time.Duration {
+	if s.Phase != "train" || s.Epochs == 0 || s.Total == 0 {
+		return 0
+	}
+	done := (float64(s.Epoch-1) + float64(s.Done)/float64(s.Total)) / float64(s.Epochs)
+	if r.begun.IsZero() {
+		r.begun, r.first = time.Now(), done
+		return 0
+	}
+	gained, took := done-r.first, time.Since(r.begun)
+	if gained <= 0 || took < time.Second {
+		return 0
+	}
+	return time.Duration((1 - done) / gained * float64(took)).Round(time.Second)
 }
 
 func (r *reporter) clear() {
@@ -159,6 +186,8 @@ type jsonStep struct {
 	Total  int     `json:"total"`
 	Loss   float64 `json:"loss,omitempty"`
 	Rate   float64 `json:"images_per_sec"`
+	Waited float64 `json:"loader_share,omitempty"`
+	Left   float64 `json:"run_seconds_left,omitempty"`
 }
 
 // object writes a line. What JSON cannot hold (a loss that is not finite) is said as a note.

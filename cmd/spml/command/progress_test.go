@@ -44,6 +44,17 @@ func TestProgress(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(lines[2]), &e))
 	require.Equal(t, 70.0, e.Epoch.ValMAP)
 
+	// Where the loader holds the network up, and how long the run takes: ten seconds for a twentieth of it leave about 190.
+	for kind, want := range map[string]string{progressPlain: `^epoch 1/10 train loss 0\.5000, loader 25 %, run 3m1[01]s left: 50/100`, progressJSON: `"loader_share":0.25,"run_seconds_left":19[01]`, progressBar: `loader 25 %, run 3m1[01]s left`} {
+		var b bytes.Buffer
+		r, err := newReporter(&b, kind)
+		require.NoError(t, err)
+		r.last = time.Now().Add(-time.Hour)
+		r.begun = time.Now().Add(-10 * time.Second)
+		r.step(train.Step{Phase: "train", Epoch: 1, Epochs: 10, Done: 50, Total: 100, Loss: 0.5, ImagesPerSec: 25, Waited: 0.25})
+		require.Regexp(t, want, b.String())
+	}
+
 	var b bytes.Buffer
 	r, err := newReporter(&b, progressJSON)
 	require.NoError(t, err)
