@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/loss"
@@ -188,6 +189,9 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	if len(left) > 0 && len(it.Command) > 0 && len(it.Sweeps) == 0 {
 		return nil, usageError{fmt.Errorf("%s shows %s, which needs %s", it.ID, left[0].Name, left[0].Needs)}
 	}
+	if variants, left, err = withoutFull(settings, variants, left); err != nil {
+		return nil, err
+	}
 	if len(variants) == 0 {
 		return nil, usageError{fmt.Errorf("no row of %s can be trained: %s needs %s", it.ID, left[0].Name, left[0].Needs)}
 	}
@@ -242,6 +246,38 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	}
 	_, err = b.WriteTo(cmd.OutOrStdout())
 	return runs, err
+}
+
+// withoutFull takes out the rows that need full labels of the training photos where the data set has none.
+func withoutFull(settings map[string]any, variants []compare.Variant, left []reproduce.Row) ([]compare.Variant, []reproduce.Row, error) {
+	m := maps.Clone(settings)
+	m["method"] = "an"
+	delete(m, "run")
+	c, err := train.FromSettings(m)
+	if err == nil {
+		c, err = c.Resolve()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	ds, err := train.Open(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer ds.Close()
+	if ds.FullyLabelled(ds.Rows(data.Train)) {
+		return variants, left, nil
+	}
+	var out []compare.Variant
+	for _, v := range variants {
+		e, err := loss.Lookup(fmt.Sprint(v.Set["method"]))
+		if err == nil && e.Needs&loss.Full != 0 {
+			left = append(left, reproduce.Row{Name: v.Name, Needs: "full labels of the training photos, which " + ds.Name + " lacks"})
+			continue
+		}
+		out = append(out, v)
+	}
+	return out, left, nil
 }
 
 // cost measures the first steps of each kind of row and says what all rows take: methods that differ in their loss alone take the same.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,25 @@ func TestReproduce(t *testing.T) {
 	require.Contains(t, stderr, "there are BCE, full annotation, AN,")
 }
 
+// A row that the data do not allow says what it needs, and the others run.
+func TestReproduceWithoutFullLabels(t *testing.T) {
+	dir := tinySet(t, 5)
+	dir = filepath.Join(dir, "images")
+	var lines strings.Builder
+	for i := range 20 {
+		field, part := "labels", []string{"train", "val", "val", "test"}[i%4]
+		if part == "train" { // one positive, the rest unknown
+			field = "positive"
+		}
+		fmt.Fprintf(&lines, "{\"file_name\": \"%02d.png\", \"split\": %q, %q: [\"label%d\"]}\n", i, part, field, i%5)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "metadata.jsonl"), []byte(lines.String()), 0o644))
+	code, out, stderr := spml(t, nil, "reproduce", "em:table", "--data", dir, "--only", `"BCE, full annotation",AN`, "--backbone", "small_cnn", "--image-size", "32", "--seeds", "1", "--epochs", "1", "--run", filepath.Join(t.TempDir(), "run"))
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `full annotation \| needs full labels of the training photos, which .* lacks`, out)
+	require.Regexp(t, `\| AN \| \d+\.\d\d`, out)
+}
+
 // Points of a sweep stand beside their published numbers; what is done is not done again; the recipe's deviations are printed.
 func TestReproducePoints(t *testing.T) {
 	dir := t.TempDir()
@@ -70,7 +90,7 @@ func TestReproduceEverything(t *testing.T) {
 			args = []string{"reproduce", it.ID, "--dry-run"}
 		}
 		if len(it.Rows) > 2 { // the cost of the rows between is measured in the same way
-			args = append(args, "--only", it.Rows[0].Name+","+it.Rows[len(it.Rows)-1].Name)
+			args = append(args, "--only", `"`+it.Rows[0].Name+`","`+it.Rows[len(it.Rows)-1].Name+`"`)
 		}
 		if it.Backbone == "clip" && it.Recipe != "dualcoop" {
 			args = append(args, "--backbone", "clip", "--weights", "builtin", "--image-size", "64")
