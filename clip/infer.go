@@ -31,7 +31,7 @@ func infer(names map[string]string, found naming, shape shapes, act Act, imageSi
 		if n < 1 || width%max(n, 1) != 0 {
 			n = 1
 		}
-		notes = append(notes, fmt.Sprintf("%d heads in the %s tower by its width", n, tower))
+		notes = append(notes, fmt.Sprintf("heads of the %s tower by its width: %d", tower, n))
 		return n
 	}
 	c.Preprocess = OpenAIPreprocess

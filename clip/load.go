@@ -124,6 +124,9 @@ func jsonKind(b []byte) string {
 
 func find(path string) (*found, error) {
 	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: a model is a folder or file on this machine; nothing is fetched by name", err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +232,7 @@ func (f *found) choose(candidates []string) error {
 		if len(reasons) > 0 {
 			return fmt.Errorf("%s holds no CLIP: %w", f.dir, errors.Join(reasons...))
 		}
-		return formatError(f.dir, "there is no file of weights in it")
+		return formatError(f.dir, "there is no file of weights in it%s", f.below())
 	}
 	sort.SliceStable(fits, func(i, k int) bool { return fits[i].rank < fits[k].rank })
 	f.weights = fits[0].w
@@ -238,6 +241,21 @@ func (f *found) choose(candidates []string) error {
 		x.w.Close()
 	}
 	return nil
+}
+
+// below names the folders in a folder without weights: people name the one above.
+func (f *found) below() string {
+	entries, _ := os.ReadDir(f.dir)
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && len(names) < 5 {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; there are folders in it (" + strings.Join(names, ", ") + "), of which one may be meant"
 }
 
 func (f *found) load(o LoadOptions) (*CLIP, *Loaded, error) {

@@ -58,6 +58,7 @@ type Model struct {
 	ended  chan struct{}
 
 	mu      sync.Mutex
+	version int64 // of the text tower's parameters when classes were made
 	classes map[string]*classEntry
 }
 
@@ -528,8 +529,16 @@ func (m *Model) ClassFeatures(ctx context.Context, classes, templates []string) 
 			prompts = append(prompts, strings.ReplaceAll(t, "{}", c))
 		}
 	}
-	key := fmt.Sprint(len(templates), "\x00", strings.Join(prompts, "\x00"))
+	version, err := m.textVersion()
+	if err != nil {
+		return nil, err
+	}
+	key := fmt.Sprintf("%d %q", len(templates), prompts)
 	m.mu.Lock()
+	if version != m.version {
+		m.version = version
+		m.classes = map[string]*classEntry{}
+	}
 	e := m.classes[key]
 	if e == nil {
 		e = &classEntry{}
@@ -544,6 +553,17 @@ func (m *Model) ClassFeatures(ctx context.Context, classes, templates []string) 
 		}
 	})
 	return e.x, e.err
+}
+
+// textVersion changes when the text tower's parameters, which a Plain model leaves to its owner, are written in place.
+func (m *Model) textVersion() (n int64, err error) {
+	if m.clip.Config.Text == nil {
+		return 0, errNoText
+	}
+	err = torch.Try(func() {
+		nn.Walk(&m.clip.TextTower, func(e nn.Entry) { n += int64(e.Tensor.Version()) })
+	})
+	return n, err
 }
 
 func (m *Model) classFeatures(ctx context.Context, prompts []string, classes, templates int) (y *torch.Tensor, err error) {

@@ -262,3 +262,49 @@ func collect() {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
+
+// Class features belong to their prompts: other classes, templates, another order or number of them, names that hold any byte, written weights, another model and another type
+// are other features.
+func TestClassFeaturesOfOthers(t *testing.T) {
+	c, _, _ := fixture(t, "hf_gelu_fp32")
+	m, err := NewModel(c, Options{Plain: true})
+	require.NoError(t, err)
+	defer m.Close()
+	narrow, err := Open(testroot.Shared(t, "data", "clip_tiny", "hf_gelu_fp32"), Options{DType: torch.BFloat16})
+	require.NoError(t, err)
+	defer narrow.Close()
+	features := func(m *Model, classes, templates []string) *torch.Tensor {
+		x, err := m.ClassFeatures(t.Context(), classes, templates)
+		require.NoError(t, err)
+		var prompts []string
+		for _, c := range classes {
+			for _, p := range templates {
+				prompts = append(prompts, strings.ReplaceAll(p, "{}", c))
+			}
+		}
+		each, err := m.EncodeText(t.Context(), prompts) // without any cache
+		require.NoError(t, err)
+		want := Normalize(Normalize(each).View(len(classes), len(templates), -1).MeanDim([]int{1}, false))
+		near(t, fmt.Sprintf("%q %q", classes, templates), want, x, 1e-4, 1e-5)
+		again, err := m.ClassFeatures(t.Context(), classes, templates)
+		require.NoError(t, err)
+		require.Same(t, x, again, "kept")
+		return x
+	}
+	one, two, dots := []string{"{}"}, []string{"a {}", "the {}"}, []string{"{}", "{} {}"}
+	for _, m := range []*Model{m, narrow} {
+		features(m, []string{"dog", "cat"}, one)
+		features(m, []string{"dog\x00cat"}, one)
+		features(m, []string{"dog\" \"cat"}, one)
+		features(m, []string{"cat", "dog"}, one)
+		features(m, []string{"dog", "dog dog"}, one)
+		features(m, []string{"dog"}, dots)
+		features(m, []string{"dog", "cat"}, two)
+		features(m, []string{"dog", "cat"}, []string{two[1], two[0]})
+		features(m, []string{"dog", "cat"}, []string{"an {}", "the {}"})
+	}
+	before := torch.ToSlice[float32](features(m, []string{"dog", "cat"}, two))
+	require.NotEqual(t, before, torch.ToSlice[float32](features(narrow, []string{"dog", "cat"}, two)))
+	torch.NoGrad(func() { c.TokenEmbedding.Weight.MulScalar_(-1.5) })
+	require.NotEqual(t, before, torch.ToSlice[float32](features(m, []string{"dog", "cat"}, two)), "the weights are others")
+}

@@ -126,8 +126,13 @@ func (o *encodeFlags) run(cmd *cobra.Command, args []string) error {
 		return usageError{errors.New("where to? --out FILE.safetensors")}
 	case len(o.images) == 0 && o.texts == "" && o.inputs == "":
 		return usageError{errors.New("what? --images, --texts or --inputs")}
+	case o.batch < 0:
+		return usageError{fmt.Errorf("--batch %d: want 1 or more, or 0 for 32", o.batch)}
 	case o.inputs != "" && (len(o.images) > 0 || o.texts != ""):
 		return usageError{errors.New("--inputs holds the pictures and texts; it does not go with --images or --texts")}
+	}
+	if _, err := os.Stat(filepath.Dir(o.out)); err != nil { // before hours of work
+		return fmt.Errorf("--out %s: the folder is missing: %w", o.out, err)
 	}
 	var variant *clip.Preprocess
 	if o.preprocess != "" {
@@ -460,8 +465,8 @@ func readTexts(path string) ([]string, error) {
 		var texts []string
 		if err := json.Unmarshal([]byte(s), &texts); err == nil {
 			return texts, nil
-		} else if strings.HasSuffix(s, "]") && strings.HasPrefix(s, `["`) {
-			return nil, usageError{fmt.Errorf("%s: %w", path, err)}
+		} else if strings.HasPrefix(s, `["`) || json.Valid([]byte(s)) { // no text would begin or be so
+			return nil, usageError{fmt.Errorf("%s: it looks like JSON and is no array of strings: %w", path, err)}
 		}
 	}
 	s := strings.TrimSuffix(string(b), "\n")

@@ -40,6 +40,9 @@ Several processes share each batch where a launcher starts them; the loss sees t
 			if out == "" {
 				return usageError{fmt.Errorf("%s wants --out FOLDER", cmd.CommandPath())}
 			}
+			if s.Steps < 1 || s.Batch < 2 || !(s.LR > 0) {
+				return usageError{fmt.Errorf("--steps %d, --batch %d, --lr %v: want a step or more, two pairs or more, a positive rate", s.Steps, s.Batch, s.LR)}
+			}
 			d, err := parseDType(dtype)
 			if err != nil {
 				return err

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/dist"
@@ -282,4 +283,50 @@ func TestClipZeroShotBars(t *testing.T) {
 		require.Contains(t, stdout, name)
 	}
 	require.Contains(t, stdout, "█")
+}
+
+// Mistakes of the command line end before any work, name what was wrong and say what is wanted.
+func TestClipRefusals(t *testing.T) {
+	dir, _ := clipFixture(t, "open_clip_safetensors")
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	out := filepath.Join(folder, "out.safetensors")
+	texts := write("texts.txt", "[a photo] of a dog\n")
+	code, _, stderr := spml(t, nil, "clip", "encode", "--model", dir, "--texts", texts, "--device", "cpu", "--out", out)
+	require.Zero(t, code, stderr)
+	encode := func(args ...string) []string { return append([]string{"clip", "encode", "--model", dir}, args...) }
+	for _, c := range []struct {
+		args []string
+		code int
+		says []string
+	}{
+		{encode("--texts", write("cut.json", `["a dog", "a cat"`), "--out", out), exitUsage, []string{"cut.json", "no array of strings"}},
+		{encode("--texts", write("numbers.json", `[1, 2]`), "--out", out), exitUsage, []string{"numbers.json", "no array of strings"}},
+		{encode("--texts", texts, "--batch", "-1", "--out", out), exitUsage, []string{"--batch -1"}},
+		{encode("--texts", texts, "--out", filepath.Join(folder, "absent", "out.safetensors")), exitIO, []string{"--out", "absent", "the folder is missing"}},
+		{encode("--texts", texts, "--device", "gpu", "--out", out), exitUsage, []string{`--device "gpu"`, "auto, cpu, cuda"}},
+		{encode("--texts", texts, "--device", "cuda:x", "--out", out), exitUsage, []string{"cuda:N"}},
+		{encode("--texts", texts, "--device", "cpu:1", "--out", out), exitUsage, []string{`--device "cpu:1"`}},
+		{[]string{"clip", "info", "openai/clip-vit-base-patch32"}, exitIO, []string{"openai/clip-vit-base-patch32", "nothing is fetched by name"}},
+		{[]string{"clip", "info", filepath.Dir(dir)}, exitData, []string{"no file of weights", "open_clip_bin"}},
+		{[]string{"clip", "zeroshot", texts, "--model", dir, "--labels", "dog", "--template", "a photo"}, exitUsage, []string{`"a photo"`, "no {}"}},
+		{[]string{"clip", "zeroshot", texts, "--model", dir, "--labels", "dog"}, exitData, []string{"texts.txt", "unsupported image format"}},
+		{[]string{"clip", "pretrain", "--out", folder, "--steps", "0"}, exitUsage, []string{"--steps 0"}},
+		{[]string{"clip", "export", filepath.Join(filepath.Dir(dir), "openai_rn"), "--to", "hf", "--out", folder}, exitOther, []string{"ModifiedResNet", "--to open_clip"}},
+	} {
+		code, _, stderr := spml(t, nil, c.args...)
+		require.Equal(t, c.code, code, "%v: %s", c.args, stderr)
+		for _, s := range c.says {
+			require.Contains(t, stderr, s)
+		}
+	}
+	if cuda.DeviceCount() == 0 {
+		code, _, stderr := spml(t, nil, encode("--texts", texts, "--device", "cuda", "--out", out)...)
+		require.Equal(t, exitMissing, code)
+		require.Contains(t, stderr, "--device cpu computes without")
+	}
 }

@@ -42,6 +42,11 @@ with each other and are no probabilities of each being there.
 			if len(labels) == 0 {
 				return usageError{fmt.Errorf("%s wants --labels NAME,… or a file with a name a line", cmd.CommandPath())}
 			}
+			for _, t := range templates {
+				if !strings.Contains(t, "{}") {
+					return usageError{fmt.Errorf("--template %q has no {} for the label", t)}
+				}
+			}
 			m, err := openClip(cmd, model, load, dtype, size, 0, nil)
 			if err != nil {
 				return err

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/data/pixel/parity"
@@ -94,7 +95,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInt
 	case isUsage(err), errors.As(err, &config), is(train.ErrRunExists, vlm.ErrSettings):
 		return exitUsage
-	case is(native.ErrNotFound, torch.ErrLibrary, pixel.ErrLibrary, parity.ErrNoPillow):
+	case is(native.ErrNotFound, torch.ErrLibrary, pixel.ErrLibrary, parity.ErrNoPillow, cuda.ErrNoDevice):
 		return exitMissing
 	case is(torch.ErrOutOfMemory):
 		return exitMemory
