@@ -29,6 +29,7 @@ func TestPages(t *testing.T) {
 	}
 	for page, least := range map[string]int{"researchers.md": 4, "services.md": 4, "kernels.md": 2} {
 		t.Run(page, func(t *testing.T) {
+			t.Parallel() // each has a folder of its own
 			text, err := os.ReadFile(page)
 			require.NoError(t, err)
 			blocks := shellBlock.FindAllStringSubmatch(string(text), -1)

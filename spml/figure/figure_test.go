@@ -14,37 +14,12 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/data/shapes/shapestest"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/spml/vlm"
 )
-
-// folder writes drawn pictures as a CSV data set: 60 train, 20 val, 20 test.
-func folder(t *testing.T) string {
-	dir := t.TempDir()
-	ds, err := shapes.New(7, 100, 0, 0)
-	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "images"), 0o755))
-	labels, split := &strings.Builder{}, &strings.Builder{}
-	fmt.Fprintf(labels, "filename,%s\n", strings.Join(ds.Classes, ","))
-	fmt.Fprintln(split, "filename,split")
-	for i := range ds.N() {
-		file, err := ds.Source.(data.RawSource).ReadFile(i, nil)
-		require.NoError(t, err)
-		name := fmt.Sprintf("%03d.png", i)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "images", name), file, 0o644))
-		fmt.Fprint(labels, name)
-		for _, y := range ds.LabelRow(i) {
-			fmt.Fprintf(labels, ",%d", y)
-		}
-		fmt.Fprintln(labels)
-		fmt.Fprintf(split, "%s,%s\n", name, []string{"train", "train", "train", "val", "test"}[i%5])
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "labels.csv"), []byte(labels.String()), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "split.csv"), []byte(split.String()), 0o644))
-	return dir
-}
 
 func sound(t *testing.T, svg string) {
 	for _, bad := range []string{"NaN", "Inf"} {
@@ -61,7 +36,7 @@ func sound(t *testing.T, svg string) {
 }
 
 func TestFigures(t *testing.T) {
-	set, dir := folder(t), t.TempDir()
+	set, dir := shapestest.Folder(t), t.TempDir()
 	var runs []string
 	for _, m := range []string{"an", "em"} {
 		c := train.Config{Data: set, Method: m, Backbone: "small_cnn", ImageSize: 64, Epochs: 2, BatchSize: 16, Run: filepath.Join(dir, m), SaveEvery: "off"}
@@ -109,7 +84,7 @@ func TestFigures(t *testing.T) {
 
 // A sweep's picture has a point for each setting and a curve for each value of the second one.
 func TestSweep(t *testing.T) {
-	o := compare.Options{Settings: map[string]any{"data": folder(t), "backbone": "small_cnn", "image_size": int64(32), "epochs": int64(1), "batch_size": int64(32)}, Seeds: []uint32{1}, Dir: t.TempDir(), Replicates: 10}
+	o := compare.Options{Settings: map[string]any{"data": shapestest.Folder(t), "backbone": "small_cnn", "image_size": int64(32), "epochs": int64(1), "batch_size": int64(32)}, Seeds: []uint32{1}, Dir: t.TempDir(), Replicates: 10}
 	for _, alpha := range []float64{0.1, 0.2, 0.3} {
 		for _, lr := range []float64{1e-3, 1e-2} {
 			o.Variants = append(o.Variants, compare.Variant{Name: fmt.Sprint(alpha, lr), Set: map[string]any{"method": "em", "params.alpha": alpha, "lr": lr}})
@@ -130,7 +105,7 @@ func TestSweep(t *testing.T) {
 
 // The tiles are those of the pass over photos, other ones in each epoch, and the photo lies in the file.
 func TestTiles(t *testing.T) {
-	set := folder(t)
+	set := shapestest.Folder(t)
 	photo := filepath.Join(set, "images", "003.png")
 	svg, err := Draw(t.Context(), "aevlp:supplement-fig1", []string{photo}, Options{Preset: "coco"})
 	require.NoError(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/data/shapes/shapestest"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -129,7 +130,7 @@ func (b *tab) look(t *testing.T, file, name string, sections []string) {
 func trained(t *testing.T, dir string, methods ...string) []string {
 	var dirs []string
 	for _, m := range methods {
-		c := train.Config{Data: folder(t), Method: m, Backbone: "small_cnn", ImageSize: 64, Epochs: 3, BatchSize: 16, LR: 3e-3, Seed: 3, Run: filepath.Join(dir, m), SaveEvery: "off"}
+		c := train.Config{Data: shapestest.Folder(t), Method: m, Backbone: "small_cnn", ImageSize: 64, Epochs: 3, BatchSize: 16, LR: 3e-3, Seed: 3, Run: filepath.Join(dir, m), SaveEvery: "off"}
 		_, err := train.Run(t.Context(), c, train.Events{})
 		require.NoError(t, err)
 		dirs = append(dirs, c.Run)

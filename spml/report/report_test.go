@@ -14,39 +14,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gospml/gospml/data"
-	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/data/shapes/shapestest"
 	"github.com/gospml/gospml/spml/train"
 )
 
 func itoa(n int) string       { return strconv.Itoa(n) }
 func signed(v float64) string { return fmt.Sprintf("%+.2f", v) }
-
-// folder writes drawn pictures as a CSV data set: 60 train, 20 val, 20 test.
-func folder(t *testing.T) string {
-	dir := t.TempDir()
-	ds, err := shapes.New(7, 100, 0, 0)
-	require.NoError(t, err)
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "images"), 0o755))
-	labels, split := &strings.Builder{}, &strings.Builder{}
-	fmt.Fprintf(labels, "filename,%s\n", strings.Join(ds.Classes, ","))
-	fmt.Fprintln(split, "filename,split")
-	for i := range ds.N() {
-		file, err := ds.Source.(data.RawSource).ReadFile(i, nil)
-		require.NoError(t, err)
-		name := fmt.Sprintf("%03d.png", i)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "images", name), file, 0o644))
-		fmt.Fprint(labels, name)
-		for _, y := range ds.LabelRow(i) {
-			fmt.Fprintf(labels, ",%d", y)
-		}
-		fmt.Fprintln(labels)
-		fmt.Fprintf(split, "%s,%s\n", name, []string{"train", "train", "train", "val", "test"}[i%5])
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "labels.csv"), []byte(labels.String()), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "split.csv"), []byte(split.String()), 0o644))
-	return dir
-}
 
 // The command that a page shows trains the same run, to the bit.
 func TestRepeat(t *testing.T) {
@@ -61,7 +34,7 @@ func TestRepeat(t *testing.T) {
 
 // A run whose data are gone still has its curves, and the page says what is missing.
 func TestWithoutData(t *testing.T) {
-	set := folder(t)
+	set := shapestest.Folder(t)
 	c := train.Config{Data: set, Method: "an", Backbone: "small_cnn", ImageSize: 64, Epochs: 1, BatchSize: 32, Run: filepath.Join(t.TempDir(), "<b>run"), SaveEvery: "off"}
 	_, err := train.Run(t.Context(), c, train.Events{})
 	require.NoError(t, err)
