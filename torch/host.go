@@ -78,10 +78,19 @@ func FromBytes(data []byte, dtype DType, shape ...int) *Tensor {
 
 // memory shows the bytes of a contiguous CPU tensor; they are valid while t is.
 func (t *Tensor) memory(op string) []byte {
+	refuseRecording(op)
+	d := t.describe(op)
+	return t.bytes(op, &d)
+}
+
+func refuseRecording(op string) {
 	if Recording() {
 		notRecorded(op, "Go code sees or writes the elements, which replays would not repeat; make tensors from Go data before the step or pass them as inputs, and read results after it")
 	}
-	d := t.describe(op)
+}
+
+// bytes is memory of a tensor that d describes.
+func (t *Tensor) bytes(op string, d *abi.Desc) []byte {
 	if dev := deviceOf(d.Device); dev.Type != DeviceCPU {
 		panic(&Error{Kind: KindRuntime, Op: op, Msg: fmt.Sprintf("the tensor is on %v; move it with ToDevice(CPU) first", dev)})
 	}
@@ -160,14 +169,16 @@ func CopyFrom[T Element](t *Tensor, data []T) {
 
 // View shows the elements of a contiguous CPU tensor to f without copying. The slice is valid only inside f.
 func View[T Element](t *Tensor, f func(data []T)) {
-	if want := dtypeOf[T](); t.DType() != want {
-		panic(&Error{Kind: KindType, Op: "view", Msg: fmt.Sprintf("the tensor holds %v, not %v", t.DType(), want)})
+	d := t.describe("view")
+	if want := dtypeOf[T](); DType(d.DType) != want {
+		panic(&Error{Kind: KindType, Op: "view", Msg: fmt.Sprintf("the tensor holds %v, not %v", DType(d.DType), want)})
 	}
-	m := t.memory("view")
+	refuseRecording("view")
+	m := t.bytes("view", &d)
 	if len(m) == 0 {
 		f(nil)
 	} else {
-		f(unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(m))), t.Numel()))
+		f(unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(m))), int(d.Numel)))
 	}
 	runtime.KeepAlive(t)
 }

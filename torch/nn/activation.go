@@ -18,10 +18,14 @@ type ReLU6 struct{ Inplace bool }
 
 // Forward keeps the shape.
 func (r ReLU6) Forward(x *torch.Tensor) *torch.Tensor {
-	if r.Inplace {
+	switch {
+	case !r.Inplace:
+		return x.Hardtanh(0.0, 6.0)
+	case !torch.GradEnabled() || !x.RequiresGrad():
 		return x.Hardtanh_(0.0, 6.0)
 	}
-	return x.Hardtanh(0.0, 6.0)
+	torch.Call("gospml::relu6_", x) // Hardtanh_ would keep a copy of x for backward
+	return x
 }
 
 // GELU is x·Φ(x) (torch.nn.GELU). Approximate "tanh" takes Hendrycks and Gimpel's formula; empty or "none" the exact one.
