@@ -110,13 +110,15 @@ func (c *card) draw(src data.RawSource) error {
 var sheetHTML = template.Must(template.New("sheet").Parse(`{{define "head"}}<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Pseudo-labels of {{.Name}}</title>
 <style>
-body{font:14px/1.4 system-ui,sans-serif;margin:1.5rem;color:#222;background:#fff}
+:root{color-scheme:light dark;--fg:#222;--bg:#fff;--line:#ccc;--muted:#5b5b5b;--yes:#064;--bad:#a00;--box:#0a6}
+@media(prefers-color-scheme:dark){:root{--fg:#e8e8e8;--bg:#161616;--line:#444;--muted:#a3a3a3;--yes:#6fd3a8;--bad:#ff8a80;--box:#2fd693}}
+body{font:14px/1.4 system-ui,sans-serif;margin:1.5rem;color:var(--fg);background:var(--bg)}
 main{display:grid;grid-template-columns:repeat(auto-fill,minmax(240px,1fr));gap:1.2rem}
-figure{margin:0;border:1px solid #ccc;border-radius:6px;padding:10px}
+figure{margin:0;border:1px solid var(--line);border-radius:6px;padding:10px}
 .photo{position:relative;display:inline-block}.photo img{display:block}.photo svg{position:absolute;inset:0;width:100%;height:100%}
-rect{fill:none;stroke:#0a6;vector-effect:non-scaling-stroke;stroke-width:2}
-ul{list-style:none;margin:.5rem 0 0;padding:0}.name{overflow-wrap:anywhere;color:#555;font-size:12px}
-.yes{color:#064}.seen{font-weight:600}.no{color:#777;text-decoration:line-through}.bad{color:#a00}
+rect{fill:none;stroke:var(--box);vector-effect:non-scaling-stroke;stroke-width:2}
+ul{list-style:none;margin:.5rem 0 0;padding:0}.name{overflow-wrap:anywhere;color:var(--muted);font-size:12px}
+.yes{color:var(--yes)}.seen{font-weight:600}.no{color:var(--muted);text-decoration:line-through}.bad{color:var(--bad)}
 </style>
 <h1>Pseudo-labels of {{.Name}}</h1>
 <p>{{.Method}}{{with .Form}}, form {{.}}{{end}}: τ = {{.Tau}}, θ = {{.Theta}}, δ = {{.Delta}}. The first {{.Shown}} of {{.Total}} photos. Bold: observed. Green: accepted, with its score.
