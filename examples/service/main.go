@@ -25,6 +25,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/gospml/gospml/spml/train"
 )
 
 func main() {
@@ -34,6 +36,7 @@ func main() {
 	flag.StringVar(&o.Runs, "runs", "runs", "folder of the runs")
 	flag.StringVar(&o.Model, "model", "", "run whose model tags photos at first")
 	flag.IntVar(&o.Workers, "workers", 0, "photos that are tagged at once (0: one a core)")
+	flag.StringVar(&o.Device, "device", train.DeviceAuto, "where to tag and train: auto (a graphics card where there is one), cpu, cuda or cuda:N")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

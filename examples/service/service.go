@@ -21,6 +21,7 @@ type Options struct {
 	Runs    string // folder of the runs
 	Model   string // run whose model tags photos at first; empty: none
 	Workers int    // photos that are tagged at once; 0: one a core
+	Device  string // of tagging, and of training where the request names none: auto, cpu, cuda or cuda:N
 }
 
 // Service tags photos with the model of one run and does one training at a time. It is safe for many goroutines.
@@ -57,7 +58,7 @@ func (s *Service) Close() error {
 
 // use loads the model of a run and tags with it from now on.
 func (s *Service) use(run string) error {
-	t, err := train.Load(filepath.Join(s.o.Runs, run), train.TaggerOptions{Workers: s.o.Workers})
+	t, err := train.Load(filepath.Join(s.o.Runs, run), train.TaggerOptions{Workers: s.o.Workers, Device: s.o.Device})
 	if err != nil {
 		return err
 	}

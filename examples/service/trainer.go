@@ -147,7 +147,7 @@ func (s *Service) startTraining(w http.ResponseWriter, r *http.Request) {
 	}
 	c := train.Config{
 		Data: filepath.Join(s.o.Data, q.Data), Run: filepath.Join(s.o.Runs, q.Name), Method: q.Method, Backbone: q.Backbone,
-		ImageSize: q.ImageSize, Epochs: q.Epochs, BatchSize: q.BatchSize, LR: q.LR, Seed: q.Seed,
+		ImageSize: q.ImageSize, Epochs: q.Epochs, BatchSize: q.BatchSize, LR: q.LR, Seed: q.Seed, Device: s.o.Device,
 	}
 	_, err := c.Resolve() // wrong settings are said now
 	if err == nil {

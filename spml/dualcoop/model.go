@@ -147,6 +147,15 @@ func Renormalize(mean, std [3]float32) (scale, shift *torch.Tensor) {
 	return torch.FromSlice(a[:], 1, 3, 1, 1), torch.FromSlice(b[:], 1, 3, 1, 1)
 }
 
+// ToDevice moves the model in place; see nn.ToDevice.
+func (d *Model) ToDevice(to torch.Device) {
+	d.Loosen()
+	nn.ToDevice(d, to)
+	if d.scale != nil {
+		d.scale, d.shift = d.scale.ToDevice(to), d.shift.ToDevice(to)
+	}
+}
+
 // Texts are the prompts' embeddings [2·C, E], the negative ones first. They are not normalised.
 func (d *Model) Texts() *torch.Tensor {
 	if d.text != nil {

@@ -88,6 +88,9 @@ func (t *trainer) stopped(ctx context.Context, err error) error {
 	if t.dir.path == "" || t.p.Step == 0 {
 		return s
 	}
+	if err := t.flush(); err != nil {
+		return err
+	}
 	if err := t.saver.save(); err != nil {
 		return errors.Join(err, s)
 	}
@@ -131,6 +134,9 @@ func (s *saver) due() bool {
 func (s *saver) afterStep() error {
 	if s.dir == "" || !s.due() {
 		return nil
+	}
+	if err := s.t.flush(); err != nil {
+		return err
 	}
 	return s.try()
 }
@@ -429,7 +435,7 @@ func (t *trainer) warn(damaged []string, found string, old, now Environment) {
 	}
 	var other []string
 	for _, x := range []struct{ what, was, is string }{
-		{"threads", fmt.Sprint(old.Threads), fmt.Sprint(now.Threads)}, {"CPU capability", old.CPU, now.CPU}, {"libtorch", old.Libtorch, now.Libtorch}, {"precision", old.Precision, now.Precision}, {"processes", fmt.Sprint(max(old.Processes, 1)), fmt.Sprint(max(now.Processes, 1))},
+		{"device", old.device(), now.device()}, {"threads", fmt.Sprint(old.Threads), fmt.Sprint(now.Threads)}, {"CPU capability", old.CPU, now.CPU}, {"libtorch", old.Libtorch, now.Libtorch}, {"precision", old.Precision, now.Precision}, {"processes", fmt.Sprint(max(old.Processes, 1)), fmt.Sprint(max(now.Processes, 1))},
 	} {
 		if x.was != x.is {
 			other = append(other, fmt.Sprintf("%s %s, was %s", x.what, x.is, x.was))
@@ -564,7 +570,7 @@ func stateHash(sd nn.StateDict) string {
 	for _, k := range sd.Keys() {
 		fmt.Fprintln(h, k)
 		torch.Scope(func(*torch.Arena) {
-			x := sd[k].Detach().Contiguous()
+			x := sd[k].Detach().ToDevice(torch.CPU).Contiguous()
 			switch x.DType() {
 			case torch.Float32:
 				torch.View(x, func(v []float32) { h.Write(bytesOf(v)) })

@@ -96,6 +96,12 @@ func newClipClassifier(m *clip.CLIP, classes int, opts ...nn.Option) *clipClassi
 	return b
 }
 
+// ToDevice moves the model in place.
+func (b *clipClassifier) ToDevice(d torch.Device) {
+	nn.ToDevice(b, d)
+	b.scale, b.shift = moved(b.scale, d), moved(b.shift, d)
+}
+
 func (b *clipClassifier) input(x *torch.Tensor) *torch.Tensor { return x.Mul(b.scale).Add(b.shift) }
 
 func (b *clipClassifier) Forward(x *torch.Tensor) *torch.Tensor { return b.Fc.Forward(b.Features(x)) }

@@ -122,9 +122,11 @@ type Config struct {
 	KeepBest     int     `yaml:"keep_best,omitempty"`     // checkpoints of the best epochs that are kept beside them
 	MaxSteps     int     `yaml:"max_steps,omitempty"`     // budget: stop, resumable, after this many steps; 0 = none
 
-	Run     string `yaml:"run,omitempty"` // run directory; empty = nothing is written
-	Threads int    `yaml:"threads"`       // intra-op threads; 0 = libtorch's choice
-	CacheMB int    `yaml:"cache_mb"`      // memory for decoded images
+	Run string `yaml:"run,omitempty"` // run directory; empty = nothing is written
+	// Device is where the run computes: auto (a graphics card where there is one, else the CPU), cpu, cuda (with a launcher the process's own card) or cuda:N.
+	Device  string `yaml:"device,omitempty"`
+	Threads int    `yaml:"threads"`  // intra-op threads; 0 = libtorch's choice
+	CacheMB int    `yaml:"cache_mb"` // memory for decoded images
 	// Where decoded images are kept: auto (memory where they fit into CacheMB, else a file in CacheDir if that is given), memory, file or none.
 	Cache       string `yaml:"cache,omitempty"`
 	CacheDir    string `yaml:"cache_dir,omitempty"`     // folder for a cache file, on a fast disk

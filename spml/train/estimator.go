@@ -8,6 +8,7 @@ import (
 	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/train/internal/ondevice"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/optim"
@@ -49,7 +50,7 @@ func (none) LoadState(label.State) error                  { return nil }
 func newEstimator(ctx context.Context, s *session, e *loss.Entry, v loss.Values, usable []int, features *torch.Tensor) (estimator, error) {
 	var observed *torch.Tensor
 	if s.ds.Observed != nil {
-		observed = torch.FromSlice(s.ds.Gather(s.ds.Observed, usable), len(usable), s.ds.C())
+		observed = upload(s.device, s.ds.Gather(s.ds.Observed, usable), len(usable), s.ds.C())
 	}
 	switch e.Estimator {
 	case "schedule":
@@ -64,6 +65,9 @@ func newEstimator(ctx context.Context, s *session, e *loss.Entry, v loss.Values,
 		t, err := linearInit(s, usable, drawn)
 		if t == nil && err == nil {
 			t, err = label.RoleFromLogits(drawn)
+		}
+		if err == nil {
+			t.U = s.to(t.U.Detach()).SetRequiresGrad(true)
 		}
 		return &role{role: t, lr: s.c.HeadLR}, err
 	case "apl":
@@ -257,7 +261,7 @@ func newExpected(observed *torch.Tensor, v loss.Values, side int) (*expected, er
 	}
 	e.mask = observed.EqScalar(0).ToDType(torch.Int8) // epoch 1 is AN's
 	if side > 0 {
-		e.heat, err = label.NewHeatMaps(observed, side, v["mu"])
+		e.heat, err = label.NewHeatMaps(observed.ToDevice(torch.CPU), side, v["mu"]) // bytes in the host's memory, which Go reads
 	}
 	return e, err
 }
@@ -285,7 +289,9 @@ func (e *expected) fill(b *loss.Batch, v *view, at *torch.Tensor) error {
 	}
 	e.crops = v.crops()
 	var err error
-	b.Heat, err = e.heat.Lookup(v.places, e.crops, b.Maps.Size(2))
+	if b.Heat, err = e.heat.Lookup(v.places, e.crops, b.Maps.Size(2)); err == nil {
+		b.Heat = b.Heat.ToDevice(b.Maps.Device())
+	}
 	return err
 }
 
@@ -348,7 +354,7 @@ func newSmile(s *session, features *torch.Tensor) (*smile, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := loss.New(encoderOnly, s.c.Preset, nil, loss.Options{LogEps: s.c.LogEps})
+	l, err := loss.New(encoderOnly, s.c.Preset, nil, loss.Options{LogEps: s.c.LogEps, Impl: ondevice.Losses})
 	if err != nil {
 		return nil, err
 	}

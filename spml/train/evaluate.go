@@ -34,6 +34,8 @@ type EvalOptions struct {
 	Part        data.Split
 	Data        string // another data set than the run's, in any format of data.Open, with the run's classes; empty: the run's
 	DataOptions string // choices of data.Open for Data, as Config.DataOptions
+	// Device is where: auto (the default), cpu, cuda or cuda:N. Where the run was trained does not matter.
+	Device string
 }
 
 // Evaluate scores the saved model of a run on a part of its data.
@@ -51,6 +53,7 @@ func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Rep
 	if o.Data != "" {
 		c.Data, c.DataOptions = o.Data, o.DataOptions
 	}
+	c.Device = o.Device
 	if c, err = c.Resolve(); err != nil {
 		return nil, err
 	}
@@ -74,6 +77,7 @@ func Score(ctx context.Context, dir string, part data.Split, ev Events) (ds *dat
 	if err != nil {
 		return nil, nil, err
 	}
+	c.Device = DeviceAuto
 	if c, err = c.Resolve(); err != nil {
 		return nil, nil, err
 	}

@@ -55,7 +55,7 @@ func (t *Tagger) explain(x *torch.Tensor) (*Explanation, error) {
 		}
 		logits = head.Forward(m.MeanDim([]int{2, 3}, false))
 	}
-	e.Probabilities = sigmoids(nil, logits)
+	e.Probabilities = torch.ToSlice[float32](sigmoids(logits))
 	all := torch.ToSlice[float32](maps.ToDType(torch.Float32).Contiguous().Flatten(0, -1))
 	for n := e.H * e.W; len(all) > 0; all = all[n:] {
 		e.Maps = append(e.Maps, all[:n:n])
@@ -74,5 +74,5 @@ func (t *Tagger) input(photo []byte) ([]float32, error) {
 
 func (t *Tagger) tensor(x []float32) *torch.Tensor {
 	h, w := t.Config.PretrainedCfg.InputSize[1], t.Config.PretrainedCfg.InputSize[2]
-	return torch.FromSlice(x, 1, 3, h, w).ContiguousFormat(torch.ChannelsLast)
+	return torch.FromSlice(x, 1, 3, h, w).ContiguousFormat(torch.ChannelsLast).ToDevice(t.device)
 }

@@ -119,6 +119,7 @@ func Calibrate(ctx context.Context, dir string, ev Events) ([]ClassThreshold, er
 	if err != nil {
 		return nil, err
 	}
+	c.Device = DeviceAuto
 	if c, err = c.Resolve(); err != nil {
 		return nil, err
 	}

@@ -46,6 +46,7 @@ func newFineTune(s *session) (*fineTune, error) {
 	}
 	if s.latent {
 		f.head = newLatentHead(s.ds.C(), n.model.FeatureDim(), s.c.LatentDim, s.betas, s.torch)
+		place(f.head, s.device)
 	}
 	for i, r := range s.train {
 		f.place[r] = i

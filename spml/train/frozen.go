@@ -41,7 +41,8 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 	if len(f.rows) == 0 {
 		return nil, fmt.Errorf("%w: no training image could be read", ErrData)
 	}
-	at := torch.FromSlice(idx)
+	f.features = s.to(f.features)
+	at := upload(s.device, idx)
 	f.x = f.features.IndexSelect(0, at)
 	if s.c.StrongFeatures != "" {
 		strong, dim, where, err := readFeatures(s.c.StrongFeatures, s.ds)
@@ -57,11 +58,14 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 			}
 			idx[i] = int64(where[r])
 		}
-		f.strong = strong.IndexSelect(0, torch.FromSlice(idx))
+		strong = s.to(strong)
+		f.strong = strong.IndexSelect(0, upload(s.device, idx))
 	}
 	f.weight, f.bias = drawHead(s.random, s.ds.C(), f.features.Size(1))
+	f.weight, f.bias = s.to(f.weight), s.to(f.bias)
 	if s.latent {
 		f.head = newLatentHead(s.ds.C(), f.features.Size(1), s.c.LatentDim, s.betas, s.torch)
+		place(f.head, s.device)
 		f.collapse()
 	} else {
 		f.weight.SetRequiresGrad(true)
@@ -261,7 +265,7 @@ func (f *frozen) scores(_ context.Context, _ string, _ int, rows []int) (*Scores
 	}
 	torch.Scope(func(*torch.Arena) {
 		torch.NoGrad(func() {
-			s.Values = sigmoids(nil, torch.Linear(f.features.IndexSelect(0, torch.FromSlice(idx)), f.weight, f.bias))
+			s.Values = torch.ToSlice[float32](sigmoids(torch.Linear(f.features.IndexSelect(0, upload(f.device, idx)), f.weight, f.bias)))
 		})
 	})
 	return s, nil

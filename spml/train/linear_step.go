@@ -17,7 +17,7 @@ func (t *trainer) quickly() bool {
 func (t *trainer) quickStep(v *view) (x float64, ok bool, err error) {
 	f := t.l.(*frozen)
 	torch.NoGrad(func() {
-		at := places(v)
+		at := t.places(v)
 		in := f.x.IndexSelect(0, at)
 		b := &loss.Batch{Logits: torch.Linear(in, f.weight, f.bias), Epoch: t.p.Epoch}
 		if t.labels.observed != nil {
@@ -33,7 +33,11 @@ func (t *trainer) quickStep(v *view) (x float64, ok bool, err error) {
 		if value, g, err = loss.ValueGrad(t.loss, *b); err != nil {
 			return
 		}
-		if x = value.Item(); math.IsNaN(x) || math.IsInf(x, 0) {
+		if t.late {
+			if err = t.sendLoss(v, value, 1); err != nil {
+				return
+			}
+		} else if x = value.Item(); math.IsNaN(x) || math.IsInf(x, 0) {
 			return
 		}
 		ok = true

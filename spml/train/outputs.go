@@ -23,6 +23,8 @@ type OutputsOptions struct {
 	Data        string       // another data set than the run's, in any format of data.Open, with the run's classes; empty: the run's
 	DataOptions string       // choices of data.Open for Data, as Config.DataOptions
 	Parts       []data.Split // nil: all rows
+	// Device is where: auto (the default), cpu, cuda or cuda:N. Where the run was trained does not matter.
+	Device string
 }
 
 // ComputeOutputs applies the saved model of a run to rows of its own or of another data set. The caller closes the data set.
@@ -34,6 +36,7 @@ func ComputeOutputs(ctx context.Context, dir string, o OutputsOptions, ev Events
 	if o.Data != "" {
 		c.Data, c.DataOptions = o.Data, o.DataOptions
 	}
+	c.Device = o.Device
 	if c, err = c.Resolve(); err != nil {
 		return nil, nil, err
 	}
@@ -81,14 +84,15 @@ func outputs(ctx context.Context, l learner, rows []int) (*Outputs, error) {
 		for i, r := range s.Rows {
 			idx[i] = int64(l.at[r])
 		}
-		o.Features = torch.ToSlice[float32](l.features.IndexSelect(0, torch.FromSlice(idx)))
+		o.Features = torch.ToSlice[float32](l.features.IndexSelect(0, upload(l.device, idx)))
 	case *fineTune:
 		whole := false // whether the scores take more than the pooled features
 		switch l.model.(type) {
 		case *headed, *dualcoop.Model:
 			whole = true
 		}
-		got, err := l.forEach(ctx, "outputs", 0, rows, func(x *torch.Tensor) {
+		var features, scores collected
+		got, err := l.forEach(ctx, "outputs", 0, rows, func(a *torch.Arena, x *torch.Tensor) {
 			f := l.model.Features(x)
 			var z *torch.Tensor
 			if whole {
@@ -97,13 +101,13 @@ func outputs(ctx context.Context, l learner, rows []int) (*Outputs, error) {
 				z = l.model.Head().Forward(f)
 			}
 			o.Dim = f.Size(1)
-			o.Features = append(o.Features, torch.ToSlice[float32](f.ToDType(torch.Float32).Contiguous())...)
-			o.Values = sigmoids(o.Values, z)
+			features.add(a, f.ToDType(torch.Float32).Contiguous())
+			scores.add(a, sigmoids(z))
 		})
 		if err != nil {
 			return nil, err
 		}
-		o.Rows = got
+		o.Rows, o.Features, o.Values = got, features.flush(), scores.flush()
 	default:
 		return nil, fmt.Errorf("train: %T computes no outputs", l)
 	}

@@ -21,18 +21,26 @@ const (
 // at most twice. Tests replace it.
 var matrixUnit = func() bool { return cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 }
 
-// defaultPrecision is bf16 where the processor is made for it, else fp32. A head on features is always float32.
+// defaultPrecision is bf16 where the processor or the card is made for it, else fp32. A head on features is always float32.
 func (c *Config) defaultPrecision() string {
-	if c.Mode == FineTune && matrixUnit() {
+	if c.Mode != FineTune {
+		return FP32
+	}
+	switch d, _, err := chooseDevice(c.Device); {
+	case err == nil && d.Type == torch.DeviceCUDA && brainFloat(d), (err != nil || d.Type == torch.DeviceCPU) && matrixUnit():
 		return BF16
 	}
 	return FP32
 }
 
 // precisionNote says the precision of a run and what its default rests on.
-func (c *Config) precisionNote() string {
+func (c *Config) precisionNote(device torch.DeviceType) string {
 	switch {
 	case c.Mode == Frozen:
+		return c.Precision
+	case device != torch.DeviceCPU && c.Precision != c.defaultPrecision():
+		return fmt.Sprintf("%s (as set; this card's default is %s)", c.Precision, c.defaultPrecision())
+	case device != torch.DeviceCPU:
 		return c.Precision
 	case c.Precision != c.defaultPrecision():
 		return fmt.Sprintf("%s (as set; this CPU's default is %s)", c.Precision, c.defaultPrecision())
@@ -54,11 +62,11 @@ func (t *trainer) scaled(value *torch.Tensor) *torch.Tensor {
 }
 
 // newScaler gives a run its loss scale, nil where its precision needs none.
-func newScaler(c Config) *amp.GradScaler {
+func newScaler(c Config, d torch.Device) *amp.GradScaler {
 	if c.Precision != FP16 {
 		return nil
 	}
-	return amp.NewGradScaler(amp.Options{})
+	return amp.NewGradScaler(amp.Options{Device: d})
 }
 
 // stepScaled takes the optimiser's step unless a gradient overflowed, and says whether it did.

@@ -118,10 +118,10 @@ func TestDefaultPrecision(t *testing.T) {
 		set, err := Config{Data: "x", Method: "an", Precision: FP16}.Resolve()
 		require.NoError(t, err)
 		require.Equal(t, map[bool]string{false: FP32, true: BF16}[amx], tuned.Precision)
-		require.Equal(t, map[bool]string{false: "fp32 (CPU without AMX)", true: "bf16 (CPU with AMX)"}[amx], tuned.precisionNote())
+		require.Equal(t, map[bool]string{false: "fp32 (CPU without AMX)", true: "bf16 (CPU with AMX)"}[amx], tuned.precisionNote(torch.DeviceCPU))
 		require.Equal(t, FP32, head.Precision)
-		require.Equal(t, "fp32", head.precisionNote())
+		require.Equal(t, "fp32", head.precisionNote(torch.DeviceCPU))
 		require.Equal(t, FP16, set.Precision)
-		require.Contains(t, set.precisionNote(), "this CPU's default is "+tuned.Precision)
+		require.Contains(t, set.precisionNote(torch.DeviceCPU), "this CPU's default is "+tuned.Precision)
 	}
 }

@@ -237,7 +237,7 @@ func fields(v *view, b *loss.Batch) []**torch.Tensor {
 //
 // A message is: the number of images, their places, the number of fields, for each its place in the list, its number of dimensions after the first
 // and these, all as int64, then the values.
-func (p *Processes) together(failed error, v *view, b *loss.Batch, flip []bool) (*view, *loss.Batch, error) {
+func (p *Processes) together(failed error, v *view, b *loss.Batch, flip []bool, d torch.Device) (*view, *loss.Batch, error) {
 	var message []byte
 	if failed == nil {
 		failed = torch.Try(func() { message = pack(v, b) })
@@ -282,7 +282,7 @@ func (p *Processes) together(failed error, v *view, b *loss.Batch, flip []bool) 
 	err = torch.Try(func() {
 		for f, raw := range values {
 			if raw != nil {
-				*to[f] = torch.FromBytes(raw, torch.Float32, append([]int{len(whole.places)}, shapes[f]...)...).SetRequiresGrad(true)
+				*to[f] = torch.FromBytes(raw, torch.Float32, append([]int{len(whole.places)}, shapes[f]...)...).ToDevice(d).SetRequiresGrad(true)
 			}
 		}
 	})
@@ -376,7 +376,7 @@ func (p *Processes) sumGradients(failed error, params []*torch.Tensor) error {
 				for i, g := range b {
 					pieces[i] = g.Contiguous().Reshape(-1)
 				}
-				flats = append(flats, torch.Cat(pieces, 0))
+				flats = append(flats, torch.Cat(pieces, 0).ToDevice(torch.CPU)) // Gloo's side
 			}
 		})
 	})

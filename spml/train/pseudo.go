@@ -146,7 +146,7 @@ func newStored(s *session, usable []int) (*stored, error) {
 		m[i] = int8(x)
 	}
 	host := s.ds.Gather(m, usable)
-	return &stored{quality: quality{ds: s.ds, usable: usable}, labels: torch.FromSlice(host, len(usable), c), host: host}, nil
+	return &stored{quality: quality{ds: s.ds, usable: usable}, labels: upload(s.device, host, len(usable), c), host: host}, nil
 }
 
 func (p *stored) start(epoch int) error         { return p.quality.start(epoch) }
@@ -178,6 +178,7 @@ type labels struct {
 	src      data.RawSource
 	model    *clip.Model
 	labeller *vlm.Labeller
+	device   torch.Device
 	settings vlm.Settings
 	// cosines of VLPL by place, plain and mirrored, which do not change; nil: not kept. seen says which are there.
 	cosines [2][]float32
@@ -206,8 +207,8 @@ func newLabels(ctx context.Context, s *session, usable []int) (_ *labels, err er
 	if settings.Cache, err = vlm.TextCache(); err != nil {
 		return nil, err
 	}
-	l := &labels{quality: quality{ds: s.ds, usable: usable}, ctx: ctx, ds: s.ds, src: src, settings: settings, made: map[*loss.Batch]made{}, unread: map[int]bool{}}
-	if l.model, err = s.c.openClip(); err != nil {
+	l := &labels{quality: quality{ds: s.ds, usable: usable}, ctx: ctx, ds: s.ds, src: src, device: s.device, settings: settings, made: map[*loss.Batch]made{}, unread: map[int]bool{}}
+	if l.model, err = s.c.openClip(s.device); err != nil {
 		return nil, err
 	}
 	s.ev.note("labels by " + strings.TrimSpace(l.model.Loaded().String()))
@@ -293,7 +294,7 @@ func (l *labels) fill(b *loss.Batch, v *view, _ *torch.Tensor) error {
 		}
 	}
 	l.made[b] = m
-	b.Pseudo = torch.FromSlice(m.pseudo, n, c)
+	b.Pseudo = upload(l.device, m.pseudo, n, c)
 	return nil
 }
 
@@ -382,8 +383,8 @@ func (l *labels) after(b *loss.Batch, places []int) error {
 var clipTypes = map[string]torch.DType{"": torch.Float32, "fp32": torch.Float32, "bf16": torch.BFloat16, "fp16": torch.Float16}
 
 // openClip opens the image-text model of a run.
-func (c *Config) openClip() (*clip.Model, error) {
-	o := clip.Options{DType: clipTypes[c.ClipPrecision]}
+func (c *Config) openClip(d torch.Device) (*clip.Model, error) {
+	o := clip.Options{DType: clipTypes[c.ClipPrecision], Device: d}
 	if c.Clip == BuiltinClip {
 		return clip.OpenBuiltin(o)
 	}

@@ -24,6 +24,12 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 	fail := func(format string, a ...any) error { return &ConfigError{fmt.Sprintf(format, a...)} }
 	def(&c.Optimizer, "adam")
 	def(&c.Schedule, "constant")
+	if _, _, err := checkDevice(c.Device); err != nil {
+		return err
+	}
+	if c.Device == DeviceAuto {
+		c.Device = "" // the same
+	}
 	def(&c.Precision, c.defaultPrecision())
 	def(&c.ValLabels, "full")
 	def(&c.KeepLast, 2)

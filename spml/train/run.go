@@ -55,7 +55,7 @@ func Run(ctx context.Context, c Config, ev Events) (*Result, error) {
 }
 
 // Resume goes on with the run of a directory from its newest sound checkpoint, or from the start where it has none. A run that is done
-// gives its result again. change, if not nil, may raise budgets: MaxSteps and SaveEvery, KeepLast, KeepBest; other changes are an error.
+// gives its result again. change, if not nil, may raise budgets, MaxSteps and SaveEvery, KeepLast, KeepBest, and name another Device, on which the last bits differ; other changes are an error.
 func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (*Result, error) {
 	c, err := ReadRun(dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (*
 		if c, err = c.prepare(); err != nil {
 			return nil, err
 		}
-		old.MaxSteps, old.SaveEvery, old.KeepLast, old.KeepBest = c.MaxSteps, c.SaveEvery, c.KeepLast, c.KeepBest
+		old.MaxSteps, old.SaveEvery, old.KeepLast, old.KeepBest, old.Device = c.MaxSteps, c.SaveEvery, c.KeepLast, c.KeepBest, c.Device
 		if d := differences(old, c); d != "" {
 			return nil, &ConfigError{fmt.Sprintf("%s cannot go on with other settings (%s); start another run", dir, d)}
 		}
@@ -87,6 +87,7 @@ func Finished(c Config) (*Result, bool) {
 		return nil, false
 	}
 	old, err := ReadRun(c.Run)
+	old.Device = c.Device
 	if err != nil || differences(old, c) != "" {
 		return nil, false
 	}
@@ -176,8 +177,9 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 		return nil, err
 	}
 	ev.note(s.firstLine())
+	s.cardNotes()
 	ev.note(fmt.Sprintf("%s: %d classes, %d train, %d val, %d test; observed labels: %s", ds.Name, ds.C(), len(s.train), len(ds.Rows(data.Val)), len(ds.Rows(data.Test)), ds.Info.Observed))
-	env, err := environment(c, ds)
+	env, err := environment(c, ds, s.device)
 	if err != nil {
 		return nil, err
 	}
@@ -241,7 +243,11 @@ func (s *session) firstLine() string {
 	if s.procs != nil {
 		several = fmt.Sprintf(", %d processes, each with its part of every batch", s.procs.Size())
 	}
-	return fmt.Sprintf("%s: %s, %s, %d thread(s), CPU %s%s", s.c.Method, s.c.precisionNote(), layout, threads, torch.CPUCapability(), several)
+	where := fmt.Sprintf("CPU %s (%s)", torch.CPUCapability(), s.where)
+	if !s.onCPU() {
+		where = s.where
+	}
+	return fmt.Sprintf("%s: %s, %s, %d thread(s), %s%s", s.c.Method, s.c.precisionNote(s.device.Type), layout, threads, where, several)
 }
 
 func summary(s *Scores, rec EpochRecord) map[string]any {

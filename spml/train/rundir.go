@@ -47,17 +47,26 @@ type Environment struct {
 	Pseudo        string    `json:"pseudo_labels_sha256,omitempty"`
 	Clip          string    `json:"clip_sha256,omitempty"` // of a single file
 	Precision     string    `json:"precision"`
+	Device        string    `json:"device"` // where it computed: cpu, or a card by name
 	Processes     int       `json:"processes"`
 	Seed          uint32    `json:"seed"`
 	Rows          [3]int    `json:"rows_train_val_test"`
 }
 
-func environment(c Config, ds *data.Dataset) (Environment, error) {
+// device is where a run computed; versions before Device had the CPU only.
+func (e *Environment) device() string {
+	if e.Device == "" {
+		return DeviceCPU
+	}
+	return e.Device
+}
+
+func environment(c Config, ds *data.Dataset, d torch.Device) (Environment, error) {
 	e := Environment{
 		Started: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), Libtorch: native.TorchVersion,
 		CPU: torch.CPUCapability(), Threads: torch.NumThreads(), Cores: runtime.NumCPU(),
 		Data: ds.Name, DataSHA256: ds.Fingerprint(), ObservedSHA: ds.ObservedFingerprint(), LabelsFrom: ds.Info.Labels, SplitFrom: ds.Info.Split,
-		ObservedFrom: ds.Info.Observed, Seed: c.Seed, Precision: c.Precision,
+		ObservedFrom: ds.Info.Observed, Seed: c.Seed, Precision: c.Precision, Device: cardName(d),
 	}
 	e.Module, e.Commit = BuildVersion()
 	for _, s := range ds.Split {

@@ -27,21 +27,21 @@ func (s *Scores) MAP(ds *data.Dataset, labels []int8) (float64, error) {
 	return 100 * metric.Mean(ap), nil
 }
 
-// sigmoids appends σ(z) of logits [B, C].
-func sigmoids(to []float32, logits *torch.Tensor) []float32 {
-	return append(to, torch.ToSlice[float32](logits.ToDType(torch.Float32).Sigmoid())...)
+// sigmoids are σ(z) of logits [B, C], float32.
+func sigmoids(logits *torch.Tensor) *torch.Tensor {
+	return logits.ToDType(torch.Float32).Sigmoid()
 }
 
 // labelTensors are the labels of training rows on the device, [n, C] int8; a matrix that the data set lacks is nil.
 type labelTensors struct{ observed, full *torch.Tensor }
 
-func gatherLabels(ds *data.Dataset, rows []int) labelTensors {
+func gatherLabels(ds *data.Dataset, rows []int, d torch.Device) labelTensors {
 	var l labelTensors
 	if ds.Observed != nil {
-		l.observed = torch.FromSlice(ds.Gather(ds.Observed, rows), len(rows), ds.C())
+		l.observed = upload(d, ds.Gather(ds.Observed, rows), len(rows), ds.C())
 	}
 	if labelled(ds, data.Train) {
-		l.full = torch.FromSlice(ds.Gather(ds.Labels, rows), len(rows), ds.C())
+		l.full = upload(d, ds.Gather(ds.Labels, rows), len(rows), ds.C())
 	}
 	return l
 }

@@ -125,34 +125,55 @@ func unknownRow(c int) []int8 {
 }
 
 // countStep adds the scores of a step's parts to those of the epoch.
-func (t *trainer) countStep(done []part) {
+func (t *trainer) countStep(done []part) error {
 	if t.procs.Rank() > 0 || t.dir.path == "" {
-		return
+		return nil
 	}
 	if t.p.Scores == nil {
 		t.p.Scores = &PartScores{}
 	}
-	c, usable, unknown, none := t.ds.C(), t.l.usable(), unknownRow(t.ds.C()), make([]int8, t.ds.C())
 	for _, d := range done {
 		if d.b.Logits == nil {
 			continue
 		}
-		logits := torch.ToSlice[float32](d.b.Logits.Detach().ToDType(torch.Float32).Contiguous())
-		var pseudo []int8
+		s := scoresOnWay{places: d.v.places, logits: d.b.Logits.Detach().ToDType(torch.Float32).Contiguous()}
 		if given := t.pseudoPositives(d.b); given != nil {
-			pseudo = torch.ToSlice[int8](given.ToDType(torch.Int8).Contiguous())
+			s.pseudo = given.ToDType(torch.Int8).Contiguous()
 		}
-		for i, place := range d.v.places {
-			row := usable[place]
-			t.p.Scores.Images++
-			observed, truth := t.ds.ObservedRow(row), truthOf(t.ds, row, unknown)
-			if observed == nil {
-				observed = none
-			}
-			for k, y := range observed {
-				z := float64(logits[i*c+k])
-				t.p.Scores.count(y, truth[k], pseudo != nil && pseudo[i*c+k] != 0, 1/(1+math.Exp(-z)), z)
-			}
+		if !t.late {
+			t.count(s)
+			continue
+		}
+		var err error
+		if s.logits, err = t.send(s.logits); err == nil && s.pseudo != nil {
+			s.pseudo, err = t.send(s.pseudo)
+		}
+		if err != nil {
+			return err
+		}
+		t.now.scores = append(t.now.scores, s)
+	}
+	return nil
+}
+
+// count adds the scores of some places.
+func (t *trainer) count(s scoresOnWay) {
+	logits := torch.ToSlice[float32](s.logits)
+	var pseudo []int8
+	if s.pseudo != nil {
+		pseudo = torch.ToSlice[int8](s.pseudo)
+	}
+	c, usable, unknown, none := t.ds.C(), t.l.usable(), unknownRow(t.ds.C()), make([]int8, t.ds.C())
+	for i, place := range s.places {
+		row := usable[place]
+		t.p.Scores.Images++
+		observed, truth := t.ds.ObservedRow(row), truthOf(t.ds, row, unknown)
+		if observed == nil {
+			observed = none
+		}
+		for k, y := range observed {
+			z := float64(logits[i*c+k])
+			t.p.Scores.count(y, truth[k], pseudo != nil && pseudo[i*c+k] != 0, 1/(1+math.Exp(-z)), z)
 		}
 	}
 }

@@ -93,6 +93,7 @@ var settingDocs = map[string]string{
 	"keep_best":       "checkpoints of the best epochs that are kept beside them",
 	"max_steps":       "stop, resumable, after this many steps (0: none)",
 	"run":             "run directory to write",
+	"device":          "where to compute: auto (a graphics card where there is one, else the CPU), cpu, cuda or cuda:N (default auto)",
 	"threads":         "threads per operation (0: all cores)",
 	"cache_mb":        "memory for decoded images in MB (default 4096)",
 	"cache":           "where decoded images are kept: auto (memory, or a file where they do not fit and cache_dir is given), memory, file or none",

@@ -38,7 +38,7 @@ func (t *trainer) sharedStep(ctx context.Context, v *view, flip []bool) (x float
 				return
 			}
 			var whole *loss.Batch
-			if shown, whole, err = t.procs.together(failed, v, b, flip); err != nil || len(shown.places) == 0 {
+			if shown, whole, err = t.procs.together(failed, v, b, flip, t.device); err != nil || len(shown.places) == 0 {
 				return
 			}
 			leaves := map[int]*torch.Tensor{}
@@ -51,7 +51,7 @@ func (t *trainer) sharedStep(ctx context.Context, v *view, flip []bool) (x float
 				t.l.finish(shown, whole)
 			}
 			var value *torch.Tensor
-			if value, x, err = t.value(shown, places(shown), whole); err != nil {
+			if value, x, err = t.value(shown, t.places(shown), whole, 1); err != nil {
 				return
 			}
 			t.scaled(value).Backward()
@@ -106,7 +106,7 @@ func (t *trainer) outputs(v *view, b *loss.Batch, graph *bool) error {
 			v.pooled, v.weak, v.strong = nil, nil, nil
 			n, micro := len(v.places), t.p.Micro
 			if *graph = micro <= 0 || micro >= n || t.latent; *graph {
-				bad = t.forward(v, places(v), b)
+				bad = t.forward(v, t.places(v), b)
 				return
 			}
 			pieces := make([][]*torch.Tensor, len(fields(v, b)))
@@ -114,7 +114,7 @@ func (t *trainer) outputs(v *view, b *loss.Batch, graph *bool) error {
 				for at := 0; at < n && bad == nil; at += micro {
 					var one loss.Batch
 					p := v.part(at, min(at+micro, n))
-					if bad = t.forward(p, places(p), &one); bad == nil {
+					if bad = t.forward(p, t.places(p), &one); bad == nil {
 						for i, f := range fields(p, &one) {
 							if *f != nil {
 								pieces[i] = append(pieces[i], *f)
@@ -157,7 +157,7 @@ func (t *trainer) backwards(v *view, b *loss.Batch, graph bool, gradients map[in
 				end := min(at+micro, n)
 				var one loss.Batch
 				p := v.part(at, end)
-				if bad = t.forward(p, places(p), &one); bad == nil {
+				if bad = t.forward(p, t.places(p), &one); bad == nil {
 					through(p, &one, gradients, at, end)
 				}
 			}
@@ -248,7 +248,7 @@ func (p *Processes) copyBuffers(state nn.StateDict, params []*torch.Tensor) erro
 			for _, k := range keys {
 				x := state[k]
 				n := 4 * x.Numel()
-				y := torch.FromBytes(raw[:n], torch.Float32, x.Shape()...)
+				y := torch.FromBytes(raw[:n], torch.Float32, x.Shape()...) // Copy_ brings it to x's device
 				x.Copy_(y)
 				y.Free()
 				raw = raw[n:]

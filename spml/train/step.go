@@ -27,7 +27,13 @@ func (t *trainer) fitting(v *view, f func() error) error {
 	for {
 		t.seedDropout()
 		var bad error
-		err := torch.Try(func() { torch.Scope(func(*torch.Arena) { bad = f() }) })
+		err := torch.Try(func() {
+			torch.Scope(func(a *torch.Arena) {
+				t.arena = a
+				t.now.drop()
+				bad = f()
+			})
+		})
 		if err == nil {
 			return bad
 		}
@@ -37,9 +43,10 @@ func (t *trainer) fitting(v *view, f func() error) error {
 	}
 }
 
-// seedDropout makes dropout's draws, which come from libtorch's generator, those of the step and the process: a resumed run draws the same.
+// seedDropout makes dropout's draws, which come from libtorch's generators, those of the step and the process: a resumed run draws the same, and a checkpoint holds no
+// state of a card's generator.
 func (t *trainer) seedDropout() {
-	if t.c.Head != HeadLinear {
+	if t.c.Head != HeadLinear || !t.onCPU() {
 		torch.ManualSeed(int64(random.Mix(uint64(t.c.Seed), uint64(t.p.Step)+uint64(t.procs.Rank())<<40) >> 1))
 	}
 }
@@ -125,8 +132,7 @@ func (t *trainer) update(done []part) error {
 	if t.ema != nil && took {
 		t.ema.update()
 	}
-	t.countStep(done)
-	return nil
+	return t.countStep(done)
 }
 
 // faults lets tests break a step.
@@ -160,7 +166,7 @@ func (t *trainer) pieces(v *view, micro int) (x float64, done []part, err error)
 		for at := 0; at < n; at += micro {
 			p := v.part(at, min(at+micro, n))
 			var b loss.Batch
-			if err = t.forward(p, places(p), &b); err != nil {
+			if err = t.forward(p, t.places(p), &b); err != nil {
 				return
 			}
 			pieces = append(pieces, b.Logits)
@@ -171,7 +177,7 @@ func (t *trainer) pieces(v *view, micro int) (x float64, done []part, err error)
 	}
 	z := torch.Cat(pieces, 0).Detach().SetRequiresGrad(true)
 	whole := &loss.Batch{Logits: z}
-	value, x, err := t.value(v, places(v), whole)
+	value, x, err := t.value(v, t.places(v), whole, 1)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -181,7 +187,7 @@ func (t *trainer) pieces(v *view, micro int) (x float64, done []part, err error)
 		end := min(at+micro, n)
 		p := v.part(at, end)
 		var b loss.Batch
-		if err := t.forward(p, places(p), &b); err != nil {
+		if err := t.forward(p, t.places(p), &b); err != nil {
 			return 0, nil, err
 		}
 		b.Logits.Backward(torch.WithGradient(g.Slice(0, at, end, 1)))
@@ -192,11 +198,11 @@ func (t *trainer) pieces(v *view, micro int) (x float64, done []part, err error)
 // backward adds share times the gradient of a view's loss to the parameters'.
 func (t *trainer) backward(v *view, share float64) (*loss.Batch, float64, error) {
 	b := &loss.Batch{}
-	at := places(v)
+	at := t.places(v)
 	if err := t.forward(v, at, b); err != nil {
 		return nil, 0, err
 	}
-	value, x, err := t.value(v, at, b)
+	value, x, err := t.value(v, at, b, share)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -214,16 +220,18 @@ func (t *trainer) forward(v *view, at *torch.Tensor, b *loss.Batch) error {
 	return t.l.forward(v, at, b)
 }
 
-func places(v *view) *torch.Tensor {
+// places are those of a view on the device.
+func (t *trainer) places(v *view) *torch.Tensor {
 	p := make([]int64, len(v.places))
 	for i, x := range v.places {
 		p[i] = int64(x)
 	}
-	return torch.FromSlice(p)
+	return upload(t.device, p)
 }
 
 // value is the loss of a batch whose logits are there; a number that is not finite is an error, written to nan.json.
-func (t *trainer) value(v *view, at *torch.Tensor, b *loss.Batch) (*torch.Tensor, float64, error) {
+// share is the part of the batch that v is.
+func (t *trainer) value(v *view, at *torch.Tensor, b *loss.Batch, share float64) (*torch.Tensor, float64, error) {
 	b.Epoch, b.Parameters = t.p.Epoch, t.params
 	if t.labels.observed != nil {
 		b.Observed = t.labels.observed.IndexSelect(0, at)
@@ -238,9 +246,12 @@ func (t *trainer) value(v *view, at *torch.Tensor, b *loss.Batch) (*torch.Tensor
 	if err != nil {
 		return nil, 0, err
 	}
+	if t.late {
+		return value, 0, t.sendLoss(v, value, share)
+	}
 	x := value.Item()
 	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil, 0, t.notFinite(v, value, x)
+		return nil, 0, t.notFinite(v, value, x, t.p.Step+1)
 	}
 	return value, x, nil
 }
@@ -257,18 +268,20 @@ type nanReport struct {
 	LastGood  string             `json:"last_checkpoint,omitempty"`
 }
 
-// notFinite writes nan.json and makes the error.
-func (t *trainer) notFinite(v *view, value *torch.Tensor, x float64) error {
+// notFinite writes nan.json and makes the error. value is nil where the step, counted from 1, is over: the gradients are then those of the step after it.
+func (t *trainer) notFinite(v *view, value *torch.Tensor, x float64, step int) error {
 	rows := t.l.usable()
 	names := make([]string, len(v.places))
 	for i, p := range v.places {
 		names[i] = t.ds.Images[rows[p]]
 	}
-	r := nanReport{Epoch: t.p.Epoch, Step: t.p.Step + 1, Loss: fmt.Sprint(x), Samples: names, Gradients: map[string]float64{}, LastGood: t.saver.newest}
+	r := nanReport{Epoch: t.p.Epoch, Step: step, Loss: fmt.Sprint(x), Samples: names, Gradients: map[string]float64{}, LastGood: t.saver.newest}
 	for _, g := range t.opt.Groups() {
 		r.LR = append(r.LR, g.LR)
 	}
-	_ = torch.Try(func() { value.Backward() }) // a loss without gradient still gets its report
+	if value != nil {
+		_ = torch.Try(func() { value.Backward() }) // a loss without gradient still gets its report
+	}
 	for key, p := range t.l.state() {
 		if !p.DType().IsFloat() {
 			continue
@@ -284,7 +297,7 @@ func (t *trainer) notFinite(v *view, value *torch.Tensor, x float64) error {
 			r.Gradients[key] = n
 		}
 	}
-	err := fmt.Errorf("%w (%v) in epoch %d, step %d, batch of %d images starting with %v; lower --lr", ErrNotFinite, x, t.p.Epoch, t.p.Step+1, len(names), names[:min(3, len(names))])
+	err := fmt.Errorf("%w (%v) in epoch %d, step %d, batch of %d images starting with %v; lower --lr", ErrNotFinite, x, t.p.Epoch, step, len(names), names[:min(3, len(names))])
 	if t.dir.path == "" {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 type Tagger struct {
 	Config ModelConfig
 	model  backbone.Model
+	device torch.Device
 	pool   *torch.Pool
 	spare  chan *pixel.Decoder // one for each worker
 }
@@ -33,6 +34,8 @@ type Label struct {
 // TaggerOptions are the choices of Load. The zero value is one worker per core.
 type TaggerOptions struct {
 	Workers int // photos that are computed at once, each on one core
+	// Device is where: auto (the default: a graphics card where there is one), cpu, cuda or cuda:N.
+	Device string
 }
 
 // Load reads the model of a run directory (or a model folder itself).
@@ -45,12 +48,19 @@ func Load(dir string, opt TaggerOptions) (*Tagger, error) {
 		return nil, err
 	}
 	nn.RequiresGrad(m, false)
+	device, _, err := chooseDevice(opt.Device)
+	if err != nil {
+		return nil, err
+	}
+	if err := torch.Try(func() { place(m, device) }); err != nil {
+		return nil, fmt.Errorf("%s on %v: %w", dir, device, err)
+	}
 	if d, ok := m.(*dualcoop.Model); ok {
 		if err := torch.Try(d.Fix); err != nil {
 			return nil, err
 		}
 	}
-	t := &Tagger{Config: mc, model: m}
+	t := &Tagger{Config: mc, model: m, device: device}
 	if opt.Workers < 1 {
 		opt.Workers = runtime.NumCPU()
 	}
@@ -65,6 +75,9 @@ func Load(dir string, opt TaggerOptions) (*Tagger, error) {
 	t.pool, err = torch.NewPool(opt.Workers)
 	return t, err
 }
+
+// Device is where the model computes.
+func (t *Tagger) Device() torch.Device { return t.device }
 
 func (t *Tagger) closeDecoders() (err error) {
 	for {
@@ -129,7 +142,7 @@ func (t *Tagger) Probabilities(ctx context.Context, photo []byte) ([]float32, er
 			return err
 		}
 		torch.Scope(func(*torch.Arena) {
-			torch.Inference(func() { out = sigmoids(nil, t.model.Forward(t.tensor(x))) })
+			torch.Inference(func() { out = torch.ToSlice[float32](sigmoids(t.model.Forward(t.tensor(x)))) })
 		})
 		return nil
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/train/internal/ondevice"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/amp"
 	"github.com/gospml/gospml/torch/nn"
@@ -34,6 +35,9 @@ type session struct {
 	random *random.RandomState // the recipe's draws, in their order
 	torch  *torch.Generator    // initial values of a backbone without weights, and a latent head's draws
 
+	device torch.Device // where the run computes
+	where  string       // that in words, with the reason
+
 	cacheBytes int64 // for decoded images
 
 	procs *Processes   // that share the run; nil for a single one
@@ -50,13 +54,17 @@ func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
 	}
 	set := c.parameters(e)
 	s := &session{c: c, ds: ds, ev: ev, entry: e, train: ds.Rows(data.Train), random: random.New(c.Seed), cacheBytes: int64(c.CacheMB) << 20}
+	if s.device, s.where, err = chooseDevice(c.Device); err != nil {
+		return nil, err
+	}
+	prepareCard(s.device)
 	if s.values, err = e.ResolveForm(c.Preset, set, c.Form); err != nil {
 		return nil, err
 	}
 	if s.values["schedule"] == loss.ScheduleLearned && e.Estimator != "schedule" {
 		return nil, &ConfigError{fmt.Sprintf("schedule=%d of %s: a schedule's parameters are learned by gr alone", loss.ScheduleLearned, e.ID)}
 	}
-	if s.loss, err = e.Make(c.Preset, set, loss.Options{LogEps: c.LogEps, Preset: c.Form}); err != nil {
+	if s.loss, err = e.Make(c.Preset, set, loss.Options{LogEps: c.LogEps, Preset: c.Form, Impl: ondevice.Losses}); err != nil {
 		return nil, err
 	}
 	s.latent, s.betas, s.maps = latent(e), e.Needs&loss.BetaParameters != 0, e.Needs&loss.ScoreMaps != 0
@@ -168,6 +176,11 @@ type trainer struct {
 	total  int  // steps of the run
 	traced bool // without a run directory too
 
+	late   bool         // losses are read one step later, so that no step waits for the device
+	arena  *torch.Arena // of the step in work, its scope
+	now    reading      // what it sends to the host
+	before *reading     // of the step before it
+
 	quick  bool            // steps do without autograd
 	shared []*torch.Tensor // parameters whose gradients are summed over processes
 	synced bool            // batch normalisation's statistics are those of all processes
@@ -188,7 +201,7 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 		t.synced = f.syncBatchNorm()
 	}
 	usable := t.l.usable()
-	t.labels = gatherLabels(s.ds, usable)
+	t.labels = gatherLabels(s.ds, usable, s.device)
 	if t.est, err = newEstimator(ctx, s, s.entry, s.values, usable, t.l.constant()); err != nil {
 		return nil, errors.Join(err, t.l.close())
 	}
@@ -210,13 +223,14 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 		t.rates = append(t.rates, g.lr)
 	}
 	t.opt = newOptimizer(s.c, groups)
-	t.scaler = newScaler(s.c)
+	t.scaler = newScaler(s.c, s.device)
 	if s.c.EMA > 0 {
 		t.ema = newAverage(t.l.state(), s.c.EMA)
 	}
 	t.total = s.c.Epochs * ((len(usable) + s.c.BatchSize - 1) / s.c.BatchSize)
 	t.p.Micro = s.c.MicroBatch
 	t.quick = t.quickly()
+	t.late = !s.onCPU() && s.procs == nil
 	t.saver, err = newSaver(t)
 	return t, err
 }
@@ -371,10 +385,16 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 			worked += time.Since(got)
 			continue
 		}
-		t.p.LossSum += x * float64(images)
-		t.p.Images += images
 		t.p.Step++
 		seen += images
+		if t.late {
+			if err := t.seal(images); err != nil {
+				return err
+			}
+		} else {
+			t.p.LossSum += x * float64(images)
+			t.p.Images += images
+		}
 		if err := t.traceStep(); err != nil {
 			return err
 		}
@@ -385,8 +405,11 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 		worked += time.Since(got)
 		if t.c.Mode == FineTune {
 			all := time.Since(begun)
-			t.ev.step(Step{Phase: "train", Epoch: n, Epochs: t.c.Epochs, Done: t.p.Images, Total: usable, Loss: t.p.LossSum / float64(t.p.Images), ImagesPerSec: float64(seen) / all.Seconds(), Waited: (all - worked).Seconds() / all.Seconds()})
+			t.ev.step(Step{Phase: "train", Epoch: n, Epochs: t.c.Epochs, Done: t.p.Images, Total: usable, Loss: t.p.LossSum / float64(max(t.p.Images, 1)), ImagesPerSec: float64(seen) / all.Seconds(), Waited: (all - worked).Seconds() / all.Seconds()})
 		}
+	}
+	if err := t.flush(); err != nil {
+		return err
 	}
 	if t.c.Mode == Frozen {
 		t.ev.step(Step{Phase: "train", Epoch: n, Epochs: t.c.Epochs, Done: t.p.Images, Total: usable, Loss: t.p.LossSum / float64(max(t.p.Images, 1)), ImagesPerSec: float64(seen) / time.Since(begun).Seconds()})
@@ -505,7 +528,7 @@ func (t *trainer) trainScores(ctx context.Context, n int) (*torch.Tensor, error)
 			return nil, fmt.Errorf("%w: after epoch %d the score of %s is NaN; lower --lr", ErrNotFinite, n, t.ds.Images[usable[i/t.ds.C()]])
 		}
 	}
-	return torch.FromSlice(sc.Values, len(usable), t.ds.C()), nil
+	return upload(t.device, sc.Values, len(usable), t.ds.C()), nil
 }
 
 // keepBest writes the model of the best epoch so far.

@@ -36,7 +36,11 @@ func ZeroShot(ctx context.Context, c Config) (scores *Scores, mAP float64, err e
 		if !ok || len(rows) == 0 || !labelled(ds, data.Test) {
 			return fmt.Errorf("%w: %s has no test photos with full labels", ErrData, ds.Name)
 		}
-		m, err := c.openClip()
+		d, _, err := chooseDevice(c.Device)
+		if err != nil {
+			return err
+		}
+		m, err := c.openClip(d)
 		if err != nil {
 			return err
 		}

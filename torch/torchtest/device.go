@@ -50,6 +50,7 @@ const (
 	askHostCopies
 	askRefusals
 	setCapacity
+	askPeak
 )
 
 func ask(what, value int) int {
@@ -58,6 +59,9 @@ func ask(what, value int) int {
 
 // DeviceBytes are the bytes that tensors of the test devices hold.
 func DeviceBytes() int { return ask(askBytes, 0) }
+
+// DevicePeak is the most that they held at once since DevicePeak was called last.
+func DevicePeak() int { return ask(askPeak, 0) }
 
 // DeviceReads counts how often values of the test devices came to the CPU: copies, and numbers read with Item. On a card each of them waits for all work that
 // was queued before.

@@ -58,6 +58,7 @@ func newEval() *cobra.Command {
 	f.StringVar(&part, "part", "test", "train, val or test")
 	f.StringVar(&o.Data, "data", "", "another data set, in any format of spml data formats")
 	f.StringVar(&o.DataOptions, "data-options", "", dataOptionHelp)
+	f.StringVar(&o.Device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	return cmd

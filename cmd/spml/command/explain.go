@@ -21,7 +21,7 @@ import (
 )
 
 func newExplain() *cobra.Command {
-	var run, out, part string
+	var run, out, part, device string
 	var labels []string
 	var top, most int
 	cmd := &cobra.Command{
@@ -61,7 +61,7 @@ and b_x.jpg.dog.png.
 					break
 				}
 			}
-			t, err := train.Load(run, train.TaggerOptions{})
+			t, err := train.Load(run, train.TaggerOptions{Device: device})
 			if err != nil {
 				return err
 			}
@@ -81,6 +81,7 @@ and b_x.jpg.dog.png.
 	f := cmd.Flags()
 	f.StringVar(&run, "run", "", "run directory")
 	f.StringArrayVar(&labels, "label", nil, "label to draw; repeatable (default: the most probable ones)")
+	f.StringVar(&device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
 	f.IntVar(&top, "top", 3, "how many of the most probable labels are drawn")
 	f.StringVar(&out, "out", ".", "folder for the pictures")
 	f.StringVar(&part, "part", "", "train, val or test: photos of the data that the run was trained on")

@@ -23,6 +23,7 @@ func newPredict() *cobra.Command {
 		list, outPath       string
 		format              string
 		jobs                int
+		device              string
 		resume              bool
 		second, page        string
 		w                   labelWriter
@@ -91,7 +92,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 				}
 				defer done()
 			}
-			t, err := train.Load(args[0], train.TaggerOptions{Workers: jobs})
+			t, err := train.Load(args[0], train.TaggerOptions{Workers: jobs, Device: device})
 			if err != nil {
 				return err
 			}
@@ -102,7 +103,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 			if page != "" {
 				models, names := []*train.Tagger{t}, [2]string{args[0]}
 				if second != "" {
-					o, err := train.Load(second, train.TaggerOptions{Workers: jobs})
+					o, err := train.Load(second, train.TaggerOptions{Workers: jobs, Device: device})
 					if err != nil {
 						return err
 					}
@@ -141,6 +142,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 	f.StringVar(&second, "compare", "", "with --html: another run, whose bars are drawn beside the first one's")
 	f.IntVar(&w.top, "top", 10, "labels per photo (0: all)")
 	f.Float64Var(&threshold, "threshold", 0.5, "probability above which a label is marked (default: the model's)")
+	f.StringVar(&device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
 	f.IntVar(&jobs, "jobs", 0, "photos that are labelled at once (0: one a core)")
 	return cmd
 }

@@ -29,6 +29,7 @@ constexpr uintptr_t kFar = uintptr_t(1) << 54; // beyond what x86-64 and ARM64 g
 
 // Facts that tests ask for.
 std::atomic<int64_t> in_use{0};     // bytes of all devices
+std::atomic<int64_t> most_used{0};  // since it was asked for last
 std::atomic<int64_t> capacity{0};   // bytes that may be in use; 0 = any
 std::atomic<int64_t> to_host{0};    // copies from a device to the CPU, numbers read from tensors among them
 std::atomic<int64_t> refusals{0};
@@ -40,6 +41,8 @@ void* near_of(const void* p) { return reinterpret_cast<void*>(reinterpret_cast<u
 
 void reserve(size_t n) {
   const int64_t now = in_use.fetch_add(static_cast<int64_t>(n)) + static_cast<int64_t>(n), most = capacity.load();
+  for (int64_t seen = most_used.load(); seen < now && !most_used.compare_exchange_weak(seen, now);) {
+  }
   if (most == 0 || now <= most) return;
   in_use.fetch_sub(static_cast<int64_t>(n));
   TORCH_CHECK_WITH(OutOfMemoryError, false, "the test device is out of memory: ", n, " bytes wanted, ", now - static_cast<int64_t>(n), " of ", most, " in use");
@@ -408,13 +411,14 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 };
 Hooks hooks;
 
-// ask(0): bytes in use; 1: copies to the host; 2: refusals; 3: sets the bytes that may be in use.
+// ask(0): bytes in use; 1: copies to the host; 2: refusals; 3: sets the bytes that may be in use; 4: the most that were since the last time.
 int64_t ask(int64_t what, int64_t value) {
   switch (what) {
     case 0: return in_use.load();
     case 1: return to_host.load();
     case 2: return refusals.load();
     case 3: return capacity.exchange(value);
+    case 4: return most_used.exchange(in_use.load());
   }
   TORCH_CHECK(false, "no such question");
 }

@@ -1,0 +1,328 @@
+package ondevice_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/train/internal/ondevice"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+	"github.com/gospml/gospml/torch/torchtest"
+)
+
+// device is where the runs of these tests compute beside the CPU.
+const device = "privateuseone:0"
+
+func TestMain(m *testing.M) {
+	ondevice.Losses = loss.Composed // the device has no fused kernels
+	os.Exit(m.Run())
+}
+
+// photos is a folder of drawn pictures with labels and a split.
+func photos(t *testing.T, n int) string {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "images"), 0o755))
+	ds, err := shapes.New(7, n, 0, 0)
+	require.NoError(t, err)
+	r, err := ds.Source.NewReader(data.ReadOptions{})
+	require.NoError(t, err)
+	defer r.Close()
+	labels, split := &strings.Builder{}, &strings.Builder{}
+	fmt.Fprintf(labels, "filename,%s\n", strings.Join(ds.Classes, ","))
+	fmt.Fprintln(split, "filename,split")
+	const side = 32
+	rgb := make([]byte, side*side*3)
+	for i := range n {
+		require.NoError(t, r.Read(i, side, side, rgb))
+		m := image.NewNRGBA(image.Rect(0, 0, side, side))
+		for p := range side * side {
+			copy(m.Pix[4*p:], rgb[3*p:3*p+3])
+			m.Pix[4*p+3] = 255
+		}
+		var b bytes.Buffer
+		require.NoError(t, png.Encode(&b, m))
+		name := fmt.Sprintf("%03d.png", i)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "images", name), b.Bytes(), 0o644))
+		fmt.Fprint(labels, name)
+		for _, y := range ds.LabelRow(i) {
+			fmt.Fprintf(labels, ",%d", y)
+		}
+		fmt.Fprintln(labels)
+		fmt.Fprintf(split, "%s,%s\n", name, []string{"train", "train", "val", "test"}[i%4])
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "labels.csv"), []byte(labels.String()), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "split.csv"), []byte(split.String()), 0o644))
+	return dir
+}
+
+func config(dir, method string) train.Config {
+	c := train.Config{Data: dir, Method: method, Backbone: "small_cnn", ImageSize: 32, Epochs: 3, BatchSize: 8, LR: 1e-3, Seed: 3, Threads: 1, Precision: train.FP32}
+	if e, err := loss.Lookup(method); err == nil && slices.ContainsFunc(e.Params, func(p loss.Param) bool { return p.Name == "warmup" }) {
+		c.Params = map[string]float64{"warmup": 1} // estimators begin after the first epoch
+	}
+	return c
+}
+
+// outcome is what a run leaves.
+type outcome struct {
+	losses []float64
+	maps   []float64
+	model  nn.StateDict
+	state  nn.StateDict // of the last checkpoint
+	notes  string
+	run    string
+}
+
+func do(t *testing.T, c train.Config, d string) outcome {
+	t.Helper()
+	c.Device = d
+	c.Run = filepath.Join(t.TempDir(), "run")
+	var notes []string
+	res, err := train.Run(context.Background(), c, train.Events{Note: func(s string) { notes = append(notes, s) }})
+	require.NoError(t, err, "on %s", d)
+	return read(t, c.Run, res, notes)
+}
+
+func read(t *testing.T, run string, res *train.Result, notes []string) outcome {
+	o := outcome{notes: strings.Join(notes, "\n"), run: run}
+	for _, e := range res.Epochs {
+		o.losses, o.maps = append(o.losses, e.Loss), append(o.maps, e.ValMAP, e.TestMAP)
+	}
+	var err error
+	o.model, _, err = nn.LoadSafetensors(filepath.Join(run, "model", "model.safetensors"))
+	require.NoError(t, err)
+	latest, err := os.ReadFile(filepath.Join(run, "checkpoints", "latest"))
+	require.NoError(t, err)
+	o.state, _, err = nn.LoadSafetensors(filepath.Join(run, "checkpoints", strings.TrimSpace(string(latest)), "state.safetensors"))
+	require.NoError(t, err)
+	return o
+}
+
+// same compares runs: to the bit, or with a relative tolerance.
+func same(t *testing.T, want, got outcome, tolerance float64) {
+	t.Helper()
+	if tolerance == 0 {
+		require.Equal(t, want.losses, got.losses)
+		require.Equal(t, want.maps, got.maps)
+	} else {
+		require.InEpsilonSlice(t, want.losses, got.losses, tolerance)
+	}
+	for _, sd := range [][2]nn.StateDict{{want.model, got.model}, {want.state, got.state}} {
+		require.Equal(t, sd[0].Keys(), sd[1].Keys())
+		for _, k := range sd[0].Keys() {
+			a, b := sd[0][k], sd[1][k]
+			require.Equal(t, a.DType(), b.DType(), k)
+			if tolerance == 0 {
+				require.True(t, bytes.Equal(a.Bytes(), b.Bytes()), "%s differs", k)
+				continue
+			}
+			x, y := torch.ToSlice[float64](a), torch.ToSlice[float64](b)
+			size := 0.0
+			for i := range x {
+				size = max(size, math.Abs(x[i]))
+			}
+			for i := range x {
+				require.InDelta(t, x[i], y[i], tolerance*size, k)
+			}
+		}
+	}
+}
+
+// TestMethods trains every method on the CPU and on the device: the same losses, scores, weights and state.
+func TestMethods(t *testing.T) {
+	torchtest.Device(t)
+	dir := photos(t, 64)
+	for _, e := range loss.Entries() {
+		if !train.Trainable(e) {
+			continue
+		}
+		t.Run(e.ID, func(t *testing.T) {
+			c := config(dir, e.ID)
+			tolerance := 0.0
+			switch {
+			case e.ID == "smile-classifier":
+				frozen(t, &c, do(t, config(dir, "an"), "cpu").run)
+			case e.Needs&loss.PseudoLabels != 0:
+				c.Data, c.DataOptions, c.ImageSize = train.ShapesName, "train=16,val=8,test=8", 64
+			case e.ID == "lac":
+				c.Optimizer, c.DecoderDim, c.QueueSize, c.LR, tolerance = "sgd", 16, 24, 0.05, 1e-4
+			}
+			want, got := do(t, c, "cpu"), do(t, c, device)
+			require.Contains(t, got.notes, "privateuseone:0, as set")
+			same(t, want, got, tolerance)
+		})
+	}
+}
+
+// frozen makes c train on features of the photos.
+func frozen(t *testing.T, c *train.Config, run string) {
+	c.Mode, c.Weights, c.Flip = train.Frozen, filepath.Join(run, "model", "model.safetensors"), nil
+}
+
+// TestSettings trains with what changes a step.
+func TestSettings(t *testing.T) {
+	torchtest.Device(t)
+	dir := photos(t, 64)
+	first := do(t, config(dir, "an"), "cpu").run
+	for name, x := range map[string]struct {
+		method    string
+		set       func(c *train.Config)
+		tolerance float64
+	}{
+		"frozen":         {"role", func(c *train.Config) { frozen(t, c, first) }, 0},
+		"frozen, quick":  {"em-apl", func(c *train.Config) { frozen(t, c, first) }, 0},
+		"frozen, latent": {"mime", func(c *train.Config) { frozen(t, c, first) }, 0},
+		"decoder":        {"an", func(c *train.Config) { c.Head, c.DecoderDim, c.Optimizer, c.LR = train.HeadDecoder, 16, "sgd", 0.05 }, 1e-4},
+		"ml-decoder":     {"an", func(c *train.Config) { c.Head, c.DecoderDim, c.Optimizer, c.LR = train.HeadMLDecoder, 16, "sgd", 0.05 }, 1e-4},
+		"average":        {"role", func(c *train.Config) { c.EMA, c.EMABest = 0.9, true }, 0},
+		"accumulation":   {"gr", func(c *train.Config) { c.MicroBatch = 3 }, 0},
+		"whole batch":    {"epr", func(c *train.Config) { c.MicroBatch = 3 }, 0},
+		"clipping":       {"em", func(c *train.Config) { c.ClipNorm, c.Optimizer, c.WeightDecay = 0.01, "adamw", 0.01 }, 0},
+		"in backward":    {"an", func(c *train.Config) { c.OptimizerInBackward = true }, 0},
+		"schedule":       {"an", func(c *train.Config) { c.Schedule, c.FreezeEpochs, c.Optimizer, c.Momentum = "onecycle", 1, "sgd", 0.9 }, 0},
+		"mobilenet":      {"an", func(c *train.Config) { c.Backbone, c.Epochs, c.Optimizer, c.LR = "mobilenet_v2", 1, "sgd", 0.01 }, 0},
+		"resnet":         {"en-scl", func(c *train.Config) { c.Backbone, c.Epochs, c.Optimizer, c.LR = "resnet18", 1, "sgd", 0.01 }, 0},
+		"clip": {"an", func(c *train.Config) {
+			c.Backbone, c.Weights, c.ImageSize, c.Epochs, c.Optimizer, c.LR = train.BackboneClip, train.BuiltinClip, 64, 1, "sgd", 0.01
+		}, 1e-4},
+		"dualcoop": {train.DualCoOp, func(c *train.Config) {
+			c.Backbone, c.Clip, c.ImageSize, c.Epochs, c.LR = "", train.BuiltinClip, 64, 1, 0.001
+		}, 1e-4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := config(dir, x.method)
+			x.set(&c)
+			same(t, do(t, c, "cpu"), do(t, c, device), x.tolerance)
+		})
+	}
+}
+
+// TestResume stops in an epoch on the device and goes on there, on the CPU, and the other way round.
+func TestResume(t *testing.T) {
+	torchtest.Device(t)
+	c := config(photos(t, 64), "em-apl")
+	want := do(t, c, "cpu")
+	for _, x := range [][2]string{{device, device}, {device, "cpu"}, {"cpu", device}} {
+		t.Run(x[0]+" "+x[1], func(t *testing.T) {
+			c := c
+			c.Device, c.Run, c.MaxSteps = x[0], filepath.Join(t.TempDir(), "run"), 6
+			var stopped *train.StoppedError
+			_, err := train.Run(context.Background(), c, train.Events{})
+			require.ErrorAs(t, err, &stopped)
+			var notes []string
+			res, err := train.Resume(context.Background(), c.Run, func(c *train.Config) { c.Device, c.MaxSteps = x[1], 0 }, train.Events{Note: func(s string) { notes = append(notes, s) }})
+			require.NoError(t, err)
+			got := read(t, c.Run, res, notes)
+			same(t, want, got, 0)
+			if x[0] != x[1] {
+				require.Contains(t, got.notes, "the last bits may differ from an uninterrupted run: device ")
+			} else {
+				require.NotContains(t, got.notes, "may differ")
+			}
+		})
+	}
+}
+
+// TestMemory runs out of the device's memory: the batch is cut, and the run ends with the weights of a run that was cut from the start.
+func TestMemory(t *testing.T) {
+	torchtest.Device(t)
+	c := config(photos(t, 64), "an")
+	c.BatchNorm, c.BatchSize, c.Epochs = train.BatchNormFrozen, 32, 1
+	c.MicroBatch = 16
+	runtime.GC()
+	torchtest.DevicePeak()
+	before := torchtest.DeviceBytes()
+	want := do(t, c, device)
+	room := torchtest.DevicePeak() - before
+	c.MicroBatch = 0
+	runtime.GC()
+	torchtest.LimitDevice(t, torchtest.DeviceBytes()+room*21/20)
+	got := do(t, c, device)
+	require.Contains(t, got.notes, "out of memory at step 1: from here on 16 images at a time")
+	same(t, want, got, 0)
+}
+
+// TestNotFinite ends a run whose loss is no number, with its report.
+func TestNotFinite(t *testing.T) {
+	torchtest.Device(t)
+	c := config(photos(t, 64), "an")
+	c.LR, c.Optimizer = 1e30, "sgd"
+	type report struct {
+		Epoch, Step int
+		Samples     []string
+	}
+	var said [2]report
+	for i, d := range []string{"cpu", device} {
+		c.Device, c.Run = d, filepath.Join(t.TempDir(), "run")
+		_, err := train.Run(context.Background(), c, train.Events{})
+		require.ErrorIs(t, err, train.ErrNotFinite)
+		b, err := os.ReadFile(filepath.Join(c.Run, "nan.json"))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(b, &said[i]))
+		latest, err := filepath.Glob(filepath.Join(c.Run, "checkpoints", "step-*"))
+		require.NoError(t, err)
+		require.Empty(t, latest, "no checkpoint of weights that are no numbers")
+	}
+	require.Equal(t, said[0], said[1], "the step and its photos")
+	require.NotEmpty(t, said[0].Samples)
+}
+
+// TestNothingWaits: a step reads one number of the device, the loss of the step before.
+func TestNothingWaits(t *testing.T) {
+	torchtest.Device(t)
+	for _, method := range []string{"an", "role", "gr", "plc"} {
+		c := config(photos(t, 96), method)
+		c.Device, c.Epochs = device, 1
+		var reads []int
+		_, err := train.Run(context.Background(), c, train.Events{Step: func(s train.Step) {
+			if s.Phase == "train" {
+				reads = append(reads, torchtest.DeviceReads())
+			}
+		}})
+		require.NoError(t, err)
+		require.Len(t, reads, 6)
+		for i := range reads[2:] {
+			require.Equal(t, 1, reads[i+2]-reads[i+1], method)
+		}
+	}
+}
+
+// TestTrainedModel is used on the device by everything that reads it.
+func TestTrainedModel(t *testing.T) {
+	torchtest.Device(t)
+	c := config(photos(t, 64), "an")
+	o := do(t, c, device)
+	for _, part := range []data.Split{data.Val, data.Test} {
+		r, err := train.Evaluate(context.Background(), o.run, part, train.Events{})
+		require.NoError(t, err)
+		require.InDelta(t, o.maps[len(o.maps)-2+int(part-data.Val)], r.MAP, 30)
+	}
+	_, err := train.Estimate(context.Background(), c, train.Events{})
+	require.NoError(t, err)
+	c.Device = "cuda:99"
+	_, err = train.Run(context.Background(), c, train.Events{})
+	require.Error(t, err)
+	c.Device = "gpu"
+	_, err = train.Run(context.Background(), c, train.Events{})
+	var bad *train.ConfigError
+	require.True(t, errors.As(err, &bad))
+	require.ErrorContains(t, err, `device "gpu" is none of auto, cpu, cuda, cuda:N`)
+}
