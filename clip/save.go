@@ -226,23 +226,23 @@ func mlpRatio(hidden, width int) decimal {
 func huggingFaceFiles(c Config, dtype torch.DType) (map[string]any, error) {
 	v, t := c.Vision, c.Text
 	if v == nil || t == nil {
-		return nil, errors.New("Hugging Face's form is written with both towers")
+		return nil, errors.New("hf: Hugging Face's form is written with both towers")
 	}
 	if v.Stages != nil {
-		return nil, errors.New("Hugging Face has no class for CLIP with a ModifiedResNet; --to open_clip has")
+		return nil, errors.New("hf: Hugging Face has no class for CLIP with a ModifiedResNet; --to open_clip has")
 	}
 	if v.ImageSize[0] != v.ImageSize[1] {
-		return nil, fmt.Errorf("Hugging Face's form has square images, not %v", v.ImageSize)
+		return nil, fmt.Errorf("hf: Hugging Face's form has square images, not %v", v.ImageSize)
 	}
 	if c.LogitBias {
-		return nil, errors.New("Hugging Face's form has no logit bias")
+		return nil, errors.New("hf: Hugging Face's form has no logit bias")
 	}
 	if v.NoLNPre || v.MeanPool || v.Pooler != nil || v.LayerScale || t.LayerScale || t.Projection != ProjectionMatrix || t.Bidirectional || t.Pool != PoolEnd {
-		return nil, errors.New("Hugging Face's CLIP has a norm before the blocks and no LayerScale, reads the class token and the end of a text through one matrix each, and masks causally; this model does not, --to open_clip says so")
+		return nil, errors.New("hf: Hugging Face's CLIP has a norm before the blocks and no LayerScale, reads the class token and the end of a text through one matrix each, and masks causally; this model does not, --to open_clip says so")
 	}
 	p := c.Preprocess
 	if p.Via != 0 || p.Resize == LongSide {
-		return nil, errors.New("Hugging Face's preprocessing has neither a second resize nor padding")
+		return nil, errors.New("hf: Hugging Face's preprocessing has neither a second resize nor padding")
 	}
 	eos := t.EOT
 	if eos == 0 {
