@@ -287,15 +287,16 @@ func fixEmbedded(s string) string {
 	before := ""
 	for i := 0; i < len(s); {
 		_, n := utf8.DecodeRuneInString(s[i:])
+		found := false
 		if !strictRE().MatchString(before) {
 			if m := embedded().FindString(s[i:]); m != "" {
-				n = len(m)
+				n, found = len(m), true
 			}
 		}
 		part := s[i : i+n]
 		_, last := utf8.DecodeLastRuneInString(part)
 		before = part[len(part)-last:]
-		if len(part) < len(s) && isBad(part) {
+		if found && len(part) < len(s) && isBad(part) {
 			part = fixEncoding(part)
 		}
 		out.WriteString(part)

@@ -216,3 +216,10 @@ func BenchmarkBatch(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*len(texts))/b.Elapsed().Seconds(), "captions/s")
 }
+
+// What is repaired in a part of a text does not touch the characters beside it, which the next round reads together with it (ftfy 6.3.1).
+func TestMojibakeInRounds(t *testing.T) {
+	for in, want := range map[string]string{"\u00c3\u0192\u0085": "\u00c5", "\u00c3\u0192\u00c3\u0192\u00c3\u0192\u0085": "\u00c3\u00c3\u00c5", "a\u0085": "a\u2026", "\u00c3\u0085": "\u00c5"} {
+		require.Equal(t, want, fixEncoding(in), "%+q", in)
+	}
+}
