@@ -158,13 +158,13 @@ var windows1252 = []rune("€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u
 
 // reference decodes "#123;" or "#x7b;", with or without semicolon.
 func reference(s string) string {
-	digits, base := strings.TrimSuffix(s[1:], ";"), 10
+	digits, base, allowed := strings.TrimSuffix(s[1:], ";"), 10, "0123456789"
 	if digits[0] == 'x' || digits[0] == 'X' {
-		digits, base = digits[1:], 16
+		digits, base, allowed = digits[1:], 16, "0123456789abcdefABCDEF"
 	}
 	n, err := strconv.ParseUint(digits, base, 32)
 	switch {
-	case err != nil && strings.Trim(digits, "0123456789abcdefABCDEF") != "", digits == "":
+	case err != nil && strings.Trim(digits, allowed) != "", digits == "":
 		return "&" + s // letters: ftfy's expression is wider than HTML's
 	case err != nil, n > unicode.MaxRune, n >= 0xD800 && n < 0xE000, n == 0:
 		return "\uFFFD"

@@ -217,6 +217,13 @@ func BenchmarkBatch(b *testing.B) {
 	b.ReportMetric(float64(b.N*len(texts))/b.Elapsed().Seconds(), "captions/s")
 }
 
+// Letters are no digits of a decimal reference; too many digits are (Python's html.unescape).
+func TestReferencesOfLetters(t *testing.T) {
+	for in, want := range map[string]string{"#c4;": "&#c4;", "#xc4;": "Ä", "#xg;": "&#xg;", "#99999999999;": "\uFFFD", "#233": "é"} {
+		require.Equal(t, want, reference(in), in)
+	}
+}
+
 // What is repaired in a part of a text does not touch the characters beside it, which the next round reads together with it (ftfy 6.3.1).
 func TestMojibakeInRounds(t *testing.T) {
 	for in, want := range map[string]string{"\u00c3\u0192\u0085": "\u00c5", "\u00c3\u0192\u00c3\u0192\u00c3\u0192\u0085": "\u00c3\u00c3\u00c5", "a\u0085": "a\u2026", "\u00c3\u0085": "\u00c5"} {
