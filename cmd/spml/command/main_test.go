@@ -82,7 +82,7 @@ func TestExitCodes(t *testing.T) {
 		"unknown flag":      {nil, []string{"train", "--metod", "an"}, exitUsage, "unknown flag: --metod"},
 		"no data":           {nil, []string{"train", "--method", "an"}, exitUsage, "no data set"},
 		"unknown method":    {nil, []string{"train", "--data", data, "--method", "x"}, exitUsage, "there are"},
-		"no photo":          {nil, []string{"predict", "run"}, exitUsage, "wants photos or --data PATH"},
+		"no photo":          {nil, []string{"predict", "run"}, exitUsage, "wants photos, --data PATH or --part NAME"},
 		"no run":            {nil, []string{"eval", filepath.Join(data, "none")}, exitIO, "is no run directory"},
 		"missing image":     {nil, []string{"train", "--data", dataFolder(t, true), "--method", "an", "--backbone", "small_cnn"}, exitData, "b.png"},
 		"unwritable run":    {nil, []string{"train", "--data", data, "--method", "an", "--run", filepath.Join(file, "run")}, exitIO, "cannot be made"},
