@@ -302,5 +302,9 @@ func (f *fineTune) syncBatchNorm() bool {
 		f.ev.note("live batch normalisation sees each process's groups of micro_batch images")
 		return false
 	}
-	return nn.SyncBatchNorm(f.model, f.procs.g.Sum)
+	sum := f.procs.g.Sum
+	if f.device != torch.CPU { // Gloo's side is the host
+		sum = func(x *torch.Tensor) *torch.Tensor { return f.procs.g.Sum(x.ToDevice(torch.CPU)).ToDevice(x.Device()) }
+	}
+	return nn.SyncBatchNorm(f.model, sum)
 }

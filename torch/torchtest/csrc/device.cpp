@@ -132,6 +132,11 @@ class Call {
       if (p.second.is_same(t)) return p.first;
     TORCH_CHECK(t.layout() == at::kStrided, "the test device has strided tensors only");
     auto impl = c10::make_intrusive<c10::TensorImpl>(device(t.storage()), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), t.dtype());
+    for (const auto& p : tensors_)
+      if (!p.first.is_inference() && p.second.storage().is_alias_of(t.storage())) { // also in inference mode a view of an ordinary tensor is one
+        impl = c10::make_intrusive<c10::TensorImpl>(c10::TensorImpl::VIEW, device(t.storage()), p.first.key_set(), t.dtype());
+        break;
+      }
     impl->set_sizes_and_strides(t.sizes(), t.strides(), t.storage_offset());
     at::Tensor out(std::move(impl));
     tensors_.emplace_back(out, t);

@@ -10,11 +10,13 @@ import (
 	"image/png"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,6 +26,7 @@ import (
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/spml/train/internal/ondevice"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/dist"
 	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/torchtest"
 )
@@ -241,6 +244,67 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// rank is the environment variable with the settings of a process of TestProcesses.
+const rank = "GOSPML_TEST_RANK"
+
+// TestProcesses: two processes, each with a device, end with the weights of one on the CPU.
+func TestProcesses(t *testing.T) {
+	torchtest.Device(t)
+	if settings := os.Getenv(rank); settings != "" {
+		var cases []train.Config
+		require.NoError(t, json.Unmarshal([]byte(settings), &cases))
+		ctx, procs, err := train.Join(context.Background(), time.Minute)
+		require.NoError(t, err)
+		for _, c := range cases {
+			c.Device = device
+			_, err = train.Run(ctx, c, train.Events{})
+			require.NoError(t, err)
+		}
+		require.NoError(t, procs.Close(nil))
+		return
+	}
+	dir := photos(t, 48)
+	var cases []train.Config
+	for i, change := range []func(c *train.Config){
+		func(c *train.Config) { c.BatchNorm, c.EMA = train.BatchNormLive, 0.9 },
+		func(c *train.Config) { c.Method = "epr" },
+		func(c *train.Config) { c.Method = "role" },
+		func(c *train.Config) { c.Method, c.LatentDim = "mime", 8 },
+	} {
+		c := config(dir, "an")
+		c.Epochs, c.Optimizer, c.Momentum, c.LR, c.BatchNorm = 2, "sgd", 0.9, 1e-3, train.BatchNormFrozen
+		change(&c)
+		c.Run = filepath.Join(t.TempDir(), fmt.Sprint(i))
+		cases = append(cases, c)
+	}
+	settings, err := json.Marshal(cases)
+	require.NoError(t, err)
+	store, err := dist.NewTCPStore("127.0.0.1", 0, true, 0, time.Minute)
+	require.NoError(t, err)
+	defer store.Close()
+	var group [2]*exec.Cmd
+	var said [2]bytes.Buffer
+	for r := range group {
+		group[r] = exec.Command(os.Args[0], "-test.run=^TestProcesses$")
+		group[r].Env = append(os.Environ(), rank+"="+string(settings), fmt.Sprint("RANK=", r), fmt.Sprint("LOCAL_RANK=", r), "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2",
+			"MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", store.Port()), "TORCHELASTIC_RUN_ID=test", "TORCHELASTIC_USE_AGENT_STORE=True", "OMP_NUM_THREADS=1")
+		group[r].Stdout, group[r].Stderr = &said[r], &said[r]
+		require.NoError(t, group[r].Start())
+		t.Cleanup(func() { group[r].Process.Kill() })
+	}
+	for r := range group {
+		require.NoError(t, group[r].Wait(), "process %d: %s", r, &said[r])
+	}
+	for _, c := range cases {
+		want := do(t, c, "cpu").model
+		got, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", "model.safetensors"))
+		require.NoError(t, err)
+		for _, k := range want.Keys() {
+			require.InDeltaSlice(t, torch.ToSlice[float64](want[k]), torch.ToSlice[float64](got[k]), 5e-6, "%s, batch normalisation %s: %s", c.Method, c.BatchNorm, k)
+		}
+	}
+}
+
 // TestMemory runs out of the device's memory: the batch is cut, and the run ends with the weights of a run that was cut from the start.
 func TestMemory(t *testing.T) {
 	torchtest.Device(t)
@@ -315,7 +379,34 @@ func TestTrainedModel(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, o.maps[len(o.maps)-2+int(part-data.Val)], r.MAP, 30)
 	}
-	_, err := train.Estimate(context.Background(), c, train.Events{})
+	photo, err := os.ReadFile(filepath.Join(c.Data, "images", "003.png"))
+	require.NoError(t, err)
+	type use struct {
+		report      *train.Report
+		outputs     *train.Outputs
+		labels      []train.Label
+		explanation *train.Explanation
+	}
+	var uses [2]use
+	for i, d := range []string{"cpu", device} {
+		u := &uses[i]
+		u.report, err = train.EvaluateOn(context.Background(), o.run, train.EvalOptions{Part: data.Test, Device: d}, train.Events{})
+		require.NoError(t, err)
+		var ds *data.Dataset
+		ds, u.outputs, err = train.ComputeOutputs(context.Background(), o.run, train.OutputsOptions{Device: d}, train.Events{})
+		require.NoError(t, err)
+		require.NoError(t, ds.Close())
+		tagger, err := train.Load(filepath.Join(o.run, "model"), train.TaggerOptions{Device: d})
+		require.NoError(t, err)
+		require.Equal(t, d, strings.TrimSuffix(tagger.Device().String(), ":-1"))
+		u.labels, err = tagger.Tag(context.Background(), photo)
+		require.NoError(t, err)
+		u.explanation, err = tagger.Explain(context.Background(), photo)
+		require.NoError(t, err)
+		require.NoError(t, tagger.Close())
+	}
+	require.Equal(t, uses[0], uses[1])
+	_, err = train.Estimate(context.Background(), c, train.Events{})
 	require.NoError(t, err)
 	c.Device = "cuda:99"
 	_, err = train.Run(context.Background(), c, train.Events{})
