@@ -44,11 +44,18 @@ type tab struct {
 }
 
 func newTab(t *testing.T) *tab {
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
-	alloc, stop := chromedp.NewExecAllocator(t.Context(), opts...)
+	profile := t.TempDir()
+	t.Cleanup(func() { // processes of Chromium's write there for a while after it has ended
+		require.Eventually(t, func() bool { return os.RemoveAll(profile) == nil }, time.Minute, 50*time.Millisecond)
+	})
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browser(t)), chromedp.NoSandbox, chromedp.UserDataDir(profile))
+	alloc, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), opts...) // the test ends its context before the cleanups
 	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(alloc)
-	t.Cleanup(cancel)
+	t.Cleanup(func() {
+		require.NoError(t, chromedp.Cancel(ctx)) // asks it to close and waits
+		cancel()
+	})
 	b := &tab{ctx: ctx}
 	chromedp.ListenTarget(ctx, func(e any) {
 		b.mu.Lock()
