@@ -3,6 +3,7 @@ package torch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 
@@ -21,6 +22,8 @@ type Pool struct {
 	quit chan struct{}
 	once sync.Once
 	done sync.WaitGroup
+
+	closed chan struct{} // when all workers have ended
 }
 
 type poolJob struct {
@@ -41,7 +44,7 @@ func NewPool(n int) (*Pool, error) {
 	if n < 1 {
 		n = runtime.NumCPU()
 	}
-	p := &Pool{jobs: make(chan poolJob), quit: make(chan struct{})}
+	p := &Pool{jobs: make(chan poolJob), quit: make(chan struct{}), closed: make(chan struct{})}
 	p.done.Add(n)
 	for range n {
 		go p.work()
@@ -106,7 +109,29 @@ func (p *Pool) Run(ctx context.Context, f func() error) error {
 }
 
 // Close stops the workers after their current jobs and waits for them.
-func (p *Pool) Close() {
-	p.once.Do(func() { close(p.quit) })
-	p.done.Wait()
+func (p *Pool) Close() { <-p.closing() }
+
+// CloseContext is Close that waits no longer than ctx: its error then says that jobs are still in work. They end by themselves.
+func (p *Pool) CloseContext(ctx context.Context) error {
+	closed := p.closing()
+	select {
+	case <-closed:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-closed: // both had come
+		return nil
+	default:
+		return fmt.Errorf("torch: the pool closes while jobs are in work: %w", ctx.Err())
+	}
+}
+
+// closing stops the workers; the channel closes when all have ended.
+func (p *Pool) closing() <-chan struct{} {
+	p.once.Do(func() {
+		close(p.quit)
+		go func() { p.done.Wait(); close(p.closed) }()
+	})
+	return p.closed
 }

@@ -162,3 +162,22 @@ func TestPoolClose(t *testing.T) {
 	wg.Wait()
 	require.EqualValues(t, 50, ran.Load()+refused.Load())
 }
+
+// CloseContext comes back with its context, and the job that held it up ends by itself.
+func TestPoolCloseContext(t *testing.T) {
+	p, err := torch.NewPool(1)
+	require.NoError(t, err)
+	started, release, answer := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		answer <- p.Run(context.Background(), func() error { close(started); <-release; return nil })
+	}()
+	<-started
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, p.CloseContext(ctx), context.DeadlineExceeded)
+	require.ErrorIs(t, p.Run(context.Background(), func() error { return nil }), torch.ErrPoolClosed)
+	close(release)
+	require.NoError(t, <-answer)
+	require.NoError(t, p.CloseContext(context.Background()))
+	require.NoError(t, p.CloseContext(ctx), "all has ended: a context that has too is no error")
+}

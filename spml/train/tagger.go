@@ -90,9 +90,16 @@ func (t *Tagger) closeDecoders() (err error) {
 	}
 }
 
-// Close waits for the photos in work and stops the workers. The Tagger cannot be used afterwards.
-func (t *Tagger) Close() error {
-	t.pool.Close()
+// Close waits for the photos in work and stops the workers; photos that wait for a worker get torch.ErrPoolClosed. The Tagger cannot be used
+// afterwards. CloseContext has a deadline.
+func (t *Tagger) Close() error { return t.CloseContext(context.Background()) }
+
+// CloseContext is Close that waits no longer than ctx: its error then wraps ctx's, and what is still in work ends by itself and is freed then.
+func (t *Tagger) CloseContext(ctx context.Context) error {
+	if err := t.pool.CloseContext(ctx); err != nil {
+		go func() { t.pool.Close(); _ = t.closeDecoders() }() // nobody is left to hear of it
+		return err
+	}
 	return t.closeDecoders()
 }
 
