@@ -36,6 +36,23 @@ type Variant struct {
 	Set  map[string]any
 }
 
+// Over gives the common settings with the variant's on top; neither map is changed.
+func (v Variant) Over(common map[string]any) map[string]any {
+	m, params := maps.Clone(common), map[string]any{}
+	if p, ok := m["params"].(map[string]any); ok {
+		maps.Copy(params, p)
+	}
+	for k, x := range v.Set {
+		if name, ok := strings.CutPrefix(k, "params."); ok {
+			params[name] = x
+		} else {
+			m[k] = x
+		}
+	}
+	m["params"] = params
+	return m
+}
+
 // Options say what is compared.
 type Options struct {
 	Settings map[string]any // common settings, keys of package train
@@ -164,6 +181,31 @@ func Run(ctx context.Context, o Options) (*Table, error) {
 	return o.table(ctx, jobs)
 }
 
+// Resolved is a row before it is trained: the settings of its run with the first seed, and of that run's first stage where it has two.
+type Resolved struct {
+	Name   string
+	Config train.Config
+	First  *train.Config
+}
+
+// Resolve says what Run would train, row by row. It reads no data and writes nothing.
+func (o *Options) Resolve() ([]Resolved, error) {
+	jobs, err := o.jobs()
+	if err != nil {
+		return nil, err
+	}
+	var out []Resolved
+	for i, v := range o.Variants {
+		j := jobs[i*len(o.Seeds)]
+		r := Resolved{Name: v.Name, Config: j.config}
+		if j.first != nil {
+			r.First = &j.first.config
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
 func (o *Options) jobs() ([]*job, error) {
 	var jobs []*job
 	names := map[string]bool{}
@@ -173,19 +215,7 @@ func (o *Options) jobs() ([]*job, error) {
 		}
 		names[v.Name] = true
 		for j, seed := range o.Seeds {
-			m := maps.Clone(o.Settings)
-			params := map[string]any{}
-			if p, ok := m["params"].(map[string]any); ok {
-				maps.Copy(params, p)
-			}
-			for k, x := range v.Set {
-				if name, ok := strings.CutPrefix(k, "params."); ok {
-					params[name] = x
-				} else {
-					m[k] = x
-				}
-			}
-			m["params"] = params
+			m := v.Over(o.Settings)
 			m["seed"] = int64(seed)
 			m["run"] = filepath.Join(o.Dir, v.Name, fmt.Sprintf("seed-%d", seed))
 			c, err := train.FromSettings(m)

@@ -26,10 +26,10 @@ func WritePage(w io.Writer) error {
 
 <!-- Made from spml/reproduce/papers.yaml: go generate ./spml/reproduce -->
 
-` + "`spml reproduce ID --data PATH --as voc --weights FILE --run FOLDER`" + ` trains what a table of a paper holds by the paper's recipe, says first what that costs, goes on where it
+` + "`spml reproduce ID --data PATH --as voc --weights FILE --run FOLDER`" + ` trains what a table of a paper holds by the paper's recipe, goes on where it
 was stopped, and prints our numbers beside the published ones with the difference. ` + "`--as`" + ` names the column and with it the recipe; on data that no paper has (` + "`--data shapes`" + `,
-photos of yours) the same methods are compared and nothing published stands beside them. A figure of runs trains them first and draws then. Published numbers are test mAP in percent. ` + "`--dry-run`" + ` says only what it would
-cost. Methods that learn from pseudo-labels want ` + "`--clip MODEL`" + ` (` + "`builtin`" + ` for drawn pictures) or ` + "`--pseudo-labels FILE`" + `; without, their rows say so and the others run.
+photos of yours) the same methods are compared and nothing published stands beside them. A figure of runs trains them first and draws then. Published numbers are test mAP in percent. ` + "`--dry-run`" + ` prints the settings of
+every row at once; with ` + "`--measure`" + ` it takes a few steps of each kind of row and says what all cost. Methods that learn from pseudo-labels want ` + "`--clip MODEL`" + ` (` + "`builtin`" + ` for drawn pictures) or ` + "`--pseudo-labels FILE`" + `; without, their rows say so and the others run.
 
 `)
 	for _, it := range items {

@@ -56,6 +56,15 @@ func methodNames() string {
 // latent says whether a method's head gives Gaussian latents.
 func latent(e *loss.Entry) bool { return e.Needs&loss.Latents != 0 }
 
+// LossValues are all parameters of the loss as a run of a resolved configuration has them.
+func (c Config) LossValues() (loss.Values, error) {
+	e, err := loss.Lookup(c.Method)
+	if err != nil {
+		return nil, err
+	}
+	return e.ResolveForm(c.Preset, c.parameters(e), c.Form)
+}
+
 // parameters are the loss's parameters of a run: a schedule is as long as the run, and as late as the backbone is frozen, unless
 // that was set.
 func (c *Config) parameters(e *loss.Entry) loss.Values {

@@ -26,6 +26,7 @@ type comparison struct {
 	dir, form  string
 	seeds      string
 	jobs, reps int
+	dry        dryFlags
 }
 
 func (c *comparison) flags(cmd *cobra.Command) {
@@ -36,6 +37,7 @@ func (c *comparison) flags(cmd *cobra.Command) {
 	f.IntVar(&c.jobs, "jobs", 0, "runs at once (default: as many as cores on features, else 1)")
 	f.IntVar(&c.reps, "replicates", 0, "bootstrap replicates (default 1000; 200 where the scores are many)")
 	f.StringVar(&c.form, "format", "md", "table on the output: md, csv, latex or json; all four are in the folder")
+	c.dry.add(cmd)
 }
 
 func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
@@ -46,17 +48,23 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 	if env, err := dist.FromEnv(); err == nil && env.WorldSize > 1 && env.Launcher != "slurm" {
 		return usageError{fmt.Errorf("%s runs in one process, %s started %d; start it without a launcher: it runs several trainings at once by itself (--jobs)", cmd.Name(), env.Launcher, env.WorldSize)}
 	}
-	if c.dir == "" {
-		return usageError{fmt.Errorf("--run FOLDER is missing: the runs of a comparison are kept there")}
-	}
 	l, err := c.s.layers(os.Environ())
 	if err != nil {
 		return err
 	}
-	t, err := compare.Run(cmd.Context(), compare.Options{
-		Settings: l.values, Variants: variants, Seeds: seeds, Dir: c.dir, Jobs: c.jobs, Replicates: c.reps,
-		Note: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) },
-	})
+	o := c.options(cmd, l.values, variants, seeds)
+	switch {
+	case c.dry.measure:
+		if err := cost(cmd, o); err != nil || c.dry.dry {
+			return err
+		}
+	case c.dry.dry:
+		return dryRows(cmd, o, nil, c.form == "json")
+	}
+	if c.dir == "" {
+		return usageError{fmt.Errorf("--run FOLDER is missing: the runs of a comparison are kept there")}
+	}
+	t, err := compare.Run(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -74,6 +82,13 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "next: spml report %s\n", c.dir)
 	return err
+}
+
+func (c *comparison) options(cmd *cobra.Command, settings map[string]any, variants []compare.Variant, seeds []uint32) compare.Options {
+	return compare.Options{
+		Settings: settings, Variants: variants, Seeds: seeds, Dir: c.dir, Jobs: c.jobs, Replicates: c.reps,
+		Note: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) },
+	}
 }
 
 // tableFile names the file of a table in one of compare.Formats.

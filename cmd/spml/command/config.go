@@ -3,13 +3,9 @@ package command
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-
-	"github.com/gospml/gospml/spml/train"
 )
 
 func newConfig() *cobra.Command {
@@ -46,7 +42,10 @@ func newConfigShow() *cobra.Command {
 			if c, err = c.Resolve(); err != nil {
 				return err
 			}
-			values := c.AsSettings()
+			all, err := settingsOf(c)
+			if err != nil {
+				return err
+			}
 			out := cmd.OutOrStdout()
 			from := func(key string) string {
 				if o := l.origin[key]; o != "" {
@@ -55,28 +54,19 @@ func newConfigShow() *cobra.Command {
 				return "default"
 			}
 			if asJSON {
-				all := map[string]any{}
-				for k, v := range values {
-					all[k] = map[string]any{"value": v, "origin": from(k)}
+				m := map[string]any{}
+				for _, s := range all {
+					m[s.key] = map[string]any{"value": s.value, "origin": from(s.key)}
 				}
-				return json.NewEncoder(out).Encode(all)
+				return json.NewEncoder(out).Encode(m)
 			}
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-			line := func(key string, v any) {
+			for _, s := range all {
 				if origin {
-					fmt.Fprintf(w, "%s\t%v\t# %s\n", key+":", v, from(key))
+					fmt.Fprintf(w, "%s:\t%v\t# %s\n", s.key, s.value, from(s.key))
 				} else {
-					fmt.Fprintf(w, "%s\t%v\n", key+":", v)
+					fmt.Fprintf(w, "%s:\t%v\n", s.key, s.value)
 				}
-			}
-			for _, x := range train.Settings() {
-				if x.Key == "params" {
-					for _, name := range slices.Sorted(maps.Keys(c.Params)) {
-						line("params."+name, c.Params[name])
-					}
-					continue
-				}
-				line(x.Key, values[x.Key])
 			}
 			return w.Flush()
 		},

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,7 @@ memory and disk it would need. Nothing is written.
 			if err != nil {
 				return err
 			}
-			return plan(cmd, c, r, asJSON)
+			return plan(cmd, cmd.OutOrStdout(), c, r, asJSON)
 		},
 	}
 	s = addSettings(cmd.Flags())
@@ -42,13 +43,12 @@ memory and disk it would need. Nothing is written.
 	return cmd
 }
 
-func plan(cmd *cobra.Command, c train.Config, r *reporter, asJSON bool) error {
+func plan(cmd *cobra.Command, out io.Writer, c train.Config, r *reporter, asJSON bool) error {
 	p, err := train.Estimate(cmd.Context(), c, r.events())
 	r.clear()
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
 	if asJSON {
 		return json.NewEncoder(out).Encode(p)
 	}
@@ -60,6 +60,6 @@ func plan(cmd *cobra.Command, c train.Config, r *reporter, asJSON bool) error {
 	}
 	fmt.Fprintf(out, "memory       %s at most in these steps, up to %s with the decoded images\n", mb(p.PeakBytes), mb(p.MemoryBytes))
 	fmt.Fprintf(out, "disk         %s: %d checkpoints of %s, the model of %s\n", mb(p.DiskBytes), p.Checkpoints, mb(p.CheckpointBytes), mb(p.ModelBytes))
-	fmt.Fprintln(out, "nothing was written")
-	return nil
+	_, err = fmt.Fprintln(out, "nothing was written")
+	return err
 }

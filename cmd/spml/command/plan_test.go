@@ -29,7 +29,7 @@ func TestPlanOfTwoStages(t *testing.T) {
 		require.NoError(t, c.Run(), &failed)
 		return said.String(), c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 	}
-	out, _ := run("--dry-run", "--json")
+	out, _ := run("--dry-run", "--measure", "--json")
 	var p train.Plan
 	require.NoError(t, json.Unmarshal([]byte(out), &p), out)
 	require.NoFileExists(t, filepath.Join(dir, "run", "run.yaml"))
@@ -40,7 +40,7 @@ func TestPlanOfTwoStages(t *testing.T) {
 	require.InEpsilon(t, peak, p.MemoryBytes, 0.1)
 	require.Greater(t, p.PeakBytes, 5*p.ModelBytes, "weights, average, gradients and two moments")
 
-	out, _ = run("--dry-run")
+	out, _ = run("--dry-run", "--measure")
 	for _, line := range []string{"time ", "stage 1 ", "memory ", "disk "} {
 		require.Contains(t, out, line)
 	}

@@ -25,17 +25,17 @@ import (
 
 func newReproduce() *cobra.Command {
 	var (
-		dry, asJSON bool
-		as, photo   string
-		from        []string
-		only        []string
+		asJSON    bool
+		as, photo string
+		from      []string
+		only      []string
 	)
 	c := &comparison{}
 	cmd := &cobra.Command{
 		Use:   "reproduce list | PAPER:TABLE [--data PATH --as voc --run FOLDER]",
 		Short: "Make a table or a figure of a paper, beside the published numbers",
-		Long: `Trains what a table of a paper holds by the paper's recipe and prints our numbers beside the published ones. What it costs is said first; stopped, it goes
-on where it was. --as names the column (voc, coco, nus, cub) and with it the recipe; without it the same methods are compared on any data, by your settings.
+		Long: `Trains what a table of a paper holds by the paper's recipe and prints our numbers beside the published ones. Stopped, it goes on where it was. --dry-run
+prints the settings of every row at once, --measure takes a few steps of each kind of row first and says what all cost; with both nothing is trained. --as names the column (voc, coco, nus, cub) and with it the recipe; without it the same methods are compared on any data, by your settings.
 A figure of runs trains them first, one seed each, unless --from names them; a sweep's figure is drawn beside its table.
 
   spml reproduce list
@@ -69,13 +69,13 @@ A figure of runs trains them first, one seed each, unless --from names them; a s
 				}
 			}
 			if len(it.Rows) == 0 {
-				return draw(cmd, it, values, dry)
+				return draw(cmd, it, values, c.dry.dry)
 			}
 			if len(it.Command) > 0 && len(it.Sweeps) == 0 && !cmd.Flags().Changed("seeds") {
 				c.seeds = "1" // a figure shows one run of each method
 			}
-			runs, err := c.reproduce(cmd, it, as, only, dry, asJSON)
-			if err != nil || dry || len(it.Command) == 0 {
+			runs, err := c.reproduce(cmd, it, as, only, asJSON)
+			if err != nil || c.dry.dry || len(it.Command) == 0 {
 				return err
 			}
 			for i, name := range []string{"$RUN", "$RUN2"} {
@@ -92,7 +92,6 @@ A figure of runs trains them first, one seed each, unless --from names them; a s
 	f.StringVar(&photo, "photo", "", "the photo of a figure")
 	f.StringVar(&as, "as", "", "column of the table, and with it the recipe: voc, coco, nus, cub")
 	f.StringSliceVar(&only, "only", nil, "rows by their names in the paper; the first is the baseline")
-	f.BoolVar(&dry, "dry-run", false, "say what it would cost and stop")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -148,7 +147,7 @@ func draw(cmd *cobra.Command, it *reproduce.Item, values map[string]string, dry 
 }
 
 // reproduce trains the rows of a table and gives the run directory of each, of the first seed.
-func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string, only []string, dry, asJSON bool) ([]string, error) {
+func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string, only []string, asJSON bool) ([]string, error) {
 	if len(only) > 0 {
 		rows := it.Rows
 		it.Rows = nil
@@ -189,8 +188,11 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	if len(left) > 0 && len(it.Command) > 0 && len(it.Sweeps) == 0 {
 		return nil, usageError{fmt.Errorf("%s shows %s, which needs %s", it.ID, left[0].Name, left[0].Needs)}
 	}
-	if variants, left, err = withoutFull(settings, variants, left); err != nil {
-		return nil, err
+	readsData := c.dry.measure || !c.dry.dry
+	if readsData {
+		if variants, left, err = withoutFull(settings, variants, left); err != nil {
+			return nil, err
+		}
 	}
 	if len(variants) == 0 {
 		return nil, usageError{fmt.Errorf("no row of %s can be trained: %s needs %s", it.ID, left[0].Name, left[0].Needs)}
@@ -199,16 +201,21 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	if err != nil {
 		return nil, usageError{err}
 	}
-	if err := c.cost(cmd, settings, variants, len(seeds)); err != nil || dry {
-		return nil, err
+	o := c.options(cmd, settings, variants, seeds)
+	switch {
+	case !readsData:
+		return nil, dryRows(cmd, o, left, asJSON)
+	case c.dry.measure:
+		if err := cost(cmd, o); err != nil || c.dry.dry {
+			return nil, err
+		}
+	default:
+		fmt.Fprintln(cmd.ErrOrStderr(), countRuns(o))
 	}
 	if c.dir == "" {
 		return nil, usageError{errors.New("--run FOLDER is missing: the runs are kept there")}
 	}
-	t, err := compare.Run(cmd.Context(), compare.Options{
-		Settings: settings, Variants: variants, Seeds: seeds, Dir: c.dir, Jobs: c.jobs, Replicates: c.reps,
-		Note: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) },
-	})
+	t, err := compare.Run(cmd.Context(), o)
 	if err != nil {
 		return nil, err
 	}
@@ -281,32 +288,17 @@ func withoutFull(settings map[string]any, variants []compare.Variant, left []rep
 }
 
 // cost measures the first steps of each kind of row and says what all rows take: methods that differ in their loss alone take the same.
-func (c *comparison) cost(cmd *cobra.Command, settings map[string]any, variants []compare.Variant, seeds int) error {
+func cost(cmd *cobra.Command, o compare.Options) error {
 	var (
-		measured       = map[string]*train.Plan{}
-		first          *train.Plan
-		seconds        float64
-		disk, memory   int64
-		rows           []string
-		settingsOfRows = func(v compare.Variant) map[string]any {
-			m, params := maps.Clone(settings), map[string]any{}
-			if p, ok := m["params"].(map[string]any); ok {
-				maps.Copy(params, p)
-			}
-			for k, x := range v.Set {
-				if name, ok := strings.CutPrefix(k, "params."); ok {
-					params[name] = x
-				} else {
-					m[k] = x
-				}
-			}
-			m["params"] = params
-			delete(m, "run")
-			return m
-		}
+		measured     = map[string]*train.Plan{}
+		seconds      float64
+		disk, memory int64
+		rows         []string
+		seeds        = len(o.Seeds)
 	)
-	for _, v := range variants {
-		m := settingsOfRows(v)
+	for _, v := range o.Variants {
+		m := v.Over(o.Settings)
+		delete(m, "run")
 		kind, err := workOf(m)
 		if err != nil {
 			return err
@@ -323,16 +315,13 @@ func (c *comparison) cost(cmd *cobra.Command, settings map[string]any, variants 
 			measured[kind] = p
 			rows = append(rows, fmt.Sprintf("%s %.3f s a step", v.Name, p.StepSeconds))
 		}
-		if first == nil {
-			first = p
-		}
 		seconds += float64(seeds) * p.Seconds
 		disk += int64(seeds) * p.DiskBytes
 		memory = max(memory, p.MemoryBytes)
 	}
 	total := time.Duration(seconds * float64(time.Second))
-	fmt.Fprintf(cmd.ErrOrStderr(), "%d methods × %d seeds = %d runs: about %v one after the other (measured: %s), memory to %.1f GB, disk %.1f GB\n",
-		len(variants), seeds, len(variants)*seeds, total.Round(time.Second), strings.Join(rows, ", "), float64(memory)/1e9, float64(disk)/1e9)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: about %v one after the other (measured: %s), memory to %.1f GB, disk %.1f GB\n",
+		countRuns(o), total.Round(time.Second), strings.Join(rows, ", "), float64(memory)/1e9, float64(disk)/1e9)
 	return nil
 }
 

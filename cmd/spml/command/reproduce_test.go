@@ -1,9 +1,11 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +22,11 @@ func TestReproduce(t *testing.T) {
 		"--only", "AN,EM", "--seeds", "2", "--epochs", "2", "--run", filepath.Join(dir, "run"),
 	}
 	code, out, stderr := spml(t, nil, append(args, "--dry-run")...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stderr, "2 methods × 2 seeds = 4 runs; nothing was read or written")
+	require.Regexp(t, `(?m)^every row:\n  data: .*miml\n`, out)
+	require.Regexp(t, `(?m)^AN:\n  method: +an\n  run: .*\nEM:\n  method: +em\n  params.alpha: +0\.2\n`, out)
+	code, out, stderr = spml(t, nil, append(args, "--dry-run", "--measure")...)
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `^2 methods × 2 seeds = 4 runs: about \d`, stderr)
 	require.Empty(t, out)
@@ -77,32 +84,98 @@ func TestReproducePoints(t *testing.T) {
 	require.Equal(t, before.ModTime(), after.ModTime())
 }
 
-// Every table and figure either says what it costs or says what it needs.
+// onShapes are the flags with which an item's rows can be trained on small drawn pictures.
+func onShapes(it reproduce.Item, more ...string) []string {
+	args := append([]string{"reproduce", it.ID, "--data", "shapes", "--data-options", "train=12,val=4,test=4", "--epochs", "8", "--batch-size", "4", "--decoder-dim", "16", "--image-size", "32", "--seeds", "1", "--threads", "1"}, more...)
+	if it.Backbone == "clip" && it.Recipe != "dualcoop" {
+		args = append(args, "--backbone", "clip", "--weights", "builtin", "--image-size", "64")
+	}
+	return args
+}
+
+// Every row of every table and figure has settings or says what it needs, and a dry run of it reads no data.
 func TestReproduceEverything(t *testing.T) {
 	items, err := reproduce.Items()
 	require.NoError(t, err)
-	if testing.Short() {
-		items = items[:1]
-	}
 	for _, it := range items {
-		args := []string{"reproduce", it.ID, "--data", "shapes", "--data-options", "train=12,val=4,test=4", "--epochs", "8", "--batch-size", "4", "--decoder-dim", "16", "--image-size", "32", "--seeds", "1", "--threads", "1", "--dry-run"}
-		if len(it.Rows) == 0 {
-			args = []string{"reproduce", it.ID, "--dry-run"}
-		}
-		if len(it.Rows) > 2 { // the cost of the rows between is measured in the same way
-			args = append(args, "--only", `"`+it.Rows[0].Name+`","`+it.Rows[len(it.Rows)-1].Name+`"`)
-		}
-		if it.Backbone == "clip" && it.Recipe != "dualcoop" {
-			args = append(args, "--backbone", "clip", "--weights", "builtin", "--image-size", "64")
-		}
-		code, _, stderr := spml(t, nil, args...)
-		require.Zero(t, code, "%s: %s", it.ID, stderr)
-		if len(it.Rows) > 0 {
-			require.Regexp(t, `(?m)^\d+ methods × 1 seeds = \d+ runs: about `, stderr, it.ID)
-		} else {
-			require.Contains(t, stderr, "no training; runs spml ", it.ID)
-		}
+		t.Run(it.ID, func(t *testing.T) {
+			if len(it.Rows) == 0 {
+				code, _, stderr := spml(t, nil, "reproduce", it.ID, "--dry-run")
+				require.Zero(t, code, stderr)
+				require.Contains(t, stderr, "no training; runs spml ")
+				return
+			}
+			code, out, stderr := spml(t, nil, onShapes(it, "--dry-run", "--json")...)
+			require.Zero(t, code, stderr)
+			require.Regexp(t, `(?m)^\d+ methods × 1 seeds = \d+ runs; nothing was read`, stderr)
+			var rows []dryRow
+			require.NoError(t, json.Unmarshal([]byte(out), &rows))
+			require.Len(t, rows, len(it.Rows))
+			for _, r := range rows {
+				if r.Needs != "" {
+					require.Empty(t, r.Settings, r.Name)
+					continue
+				}
+				require.EqualValues(t, 8, r.Settings["epochs"], r.Name)
+				require.NotEmpty(t, r.Settings["method"], r.Name)
+			}
+		})
 	}
+}
+
+// The first and the last row of every table and figure take real steps; where time is short, of one for each kind of network and loop.
+func TestReproduceMeasures(t *testing.T) {
+	items, err := reproduce.Items()
+	require.NoError(t, err)
+	items = slices.DeleteFunc(items, func(it reproduce.Item) bool { return len(it.Rows) == 0 })
+	for _, it := range testroot.Part(t, items, func(it reproduce.Item) string { return it.ID }, "vlpl:table1", "vlpl:table1-dualcoop", "gr:table3-trainable", "lac:ablation", "aevlp:table") {
+		t.Run(it.ID, func(t *testing.T) {
+			args := onShapes(it, "--dry-run", "--measure")
+			if len(it.Rows) > 2 { // the cost of the rows between is measured in the same way
+				args = append(args, "--only", `"`+it.Rows[0].Name+`","`+it.Rows[len(it.Rows)-1].Name+`"`)
+			}
+			code, _, stderr := spml(t, nil, args...)
+			require.Zero(t, code, stderr)
+			require.Regexp(t, `(?m)^\d+ methods × 1 seeds = \d+ runs: about `, stderr)
+		})
+	}
+}
+
+// A dry run answers from the settings alone: a data set that cannot be read does not stop it, one that is not there does. Two stages are shown as two.
+func TestDryRunReadsNothing(t *testing.T) {
+	dir := t.TempDir()
+	photos := filepath.Join(dir, "photos")
+	require.NoError(t, os.Mkdir(photos, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(photos, "labels.csv"), []byte("no table\x00"), 0o644))
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"reproduce", "lac:ablation", "--only", "AN,two stages with queue", "--run", filepath.Join(dir, "run")}, []string{"\nAN:\n", "\ntwo stages with queue:\n", "\ntwo stages with queue, stage 1, where it differs from stage 2:\n  method:        plc\n", "params.temperature:"}},
+		{[]string{"train", "--method", "gr"}, []string{"method: ", "params.q2: ", "data_options: "}},
+		{[]string{"compare", "--methods", "an,role:k=1.5", "--seeds", "2"}, []string{"every row:\n", "\nan:\n  method:  an\n", "\nrole:k=1.5:\n", "params.k:  1.5\n"}},
+		{[]string{"sweep", "--method", "em", "--grid", "params.alpha=0.1,0.3"}, []string{"\nem alpha=0.1:\n  params.alpha:  0.1\n", "\nem alpha=0.3:\n  params.alpha:  0.3\n"}},
+	} {
+		code, out, stderr := spml(t, nil, append(test.args, "--data", photos, "--dry-run")...)
+		require.Zero(t, code, stderr)
+		require.Contains(t, stderr, "nothing was read or written")
+		for _, want := range test.want {
+			require.Contains(t, out, want)
+		}
+		code, _, stderr = spml(t, nil, append(test.args, "--data", photos, "--dry-run", "--measure")...)
+		require.NotZero(t, code)
+		require.Contains(t, stderr, "labels.csv")
+		code, _, stderr = spml(t, nil, append(test.args, "--data", photos+"-2", "--dry-run")...)
+		require.Equal(t, exitUsage, code)
+		require.Contains(t, stderr, "photos-2: there is no such file or folder")
+	}
+	require.NoDirExists(t, filepath.Join(dir, "run"))
+	code, out, stderr := spml(t, nil, "train", "--data", photos, "--method", "gr", "--dry-run", "--json")
+	require.Zero(t, code, stderr)
+	var settings map[string]any
+	require.NoError(t, json.Unmarshal([]byte(out), &settings))
+	require.Equal(t, "gr", settings["method"])
+	require.EqualValues(t, 224, settings["image_size"])
 }
 
 // A figure trains its runs, then draws; done again it only draws; runs of one's own take their place.

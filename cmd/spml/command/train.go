@@ -12,10 +12,11 @@ import (
 
 func newTrain() *cobra.Command {
 	var (
-		progress            string
-		resume, dryRun, asJ bool
+		progress    string
+		resume, asJ bool
 	)
 	var s *settingFlags
+	var dry dryFlags
 	cmd := &cobra.Command{
 		Use:   "train --data DIR --method NAME [--weights FILE] [--run DIR]",
 		Short: "Train a classifier",
@@ -49,8 +50,15 @@ Several processes share each batch where a launcher starts them, and give the we
 			if err != nil {
 				return err
 			}
-			if dryRun {
-				return plan(cmd, c, r, asJ)
+			switch {
+			case dry.dry && dry.measure:
+				return plan(cmd, cmd.OutOrStdout(), c, r, asJ)
+			case dry.dry:
+				return dryTrain(cmd, c, asJ)
+			case dry.measure:
+				if err := plan(cmd, cmd.ErrOrStderr(), c, r, false); err != nil {
+					return err
+				}
 			}
 			if resume && c.Run == "" {
 				return usageError{fmt.Errorf("--resume wants --run, the directory of the run to go on with")}
@@ -79,7 +87,7 @@ Several processes share each batch where a launcher starts them, and give the we
 	f := cmd.Flags()
 	s = addSettings(f)
 	f.BoolVar(&resume, "resume", false, "go on with the run of --run, or start it where there is none")
-	f.BoolVar(&dryRun, "dry-run", false, "take three steps, say what the run would need, write nothing (spml plan)")
+	dry.add(cmd)
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	f.BoolVar(&asJ, "json", false, "print the result as JSON")
 	return cmd
