@@ -20,6 +20,7 @@ const (
 	keptBuilds     = 8   // folders below lib/ that a set-up leaves
 	bytesPerJob    = 1e9 // memory that one compiler needs for a file that includes libtorch's headers
 	buildLog       = "setup.log"
+	failedLog      = "setup-failed.log" // in the cache folder
 	buildLockFile  = "setup.lock"
 	cmakeCacheFile = "CMakeCache.txt"
 )
@@ -86,7 +87,7 @@ func (b *builder) build(ctx context.Context, w io.Writer) error {
 
 // runCMake configures and builds; the programs' output goes to a log beside the objects.
 func (b *builder) runCMake(ctx context.Context, w io.Writer, src, dir string) error {
-	log, err := os.Create(filepath.Join(dir, buildLog))
+	log, err := createLog(filepath.Join(dir, buildLog))
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (b *builder) runCMake(ctx context.Context, w io.Writer, src, dir string) er
 		{"-S", src, "-B", dir, "-G", t.generator, "-DCMAKE_BUILD_TYPE=Release", "-DGOSPML_TORCH=" + b.torch.Dir, "-DGOSPML_NVCC=" + b.nvcc},
 		{"--build", dir, "--parallel", fmt.Sprint(jobs)},
 	} {
-		cmd := exec.Command(t.cmake, args...)
+		cmd := command(context.Background(), dir, t.cmake, args...) // run stops it
 		cmd.Stdout, cmd.Stderr = log, log
 		if err := run(ctx, cmd); err != nil {
 			if ctx.Err() != nil {
@@ -114,13 +115,25 @@ func (b *builder) runCMake(ctx context.Context, w io.Writer, src, dir string) er
 	return nil
 }
 
-// keepLog saves the log of a failed build whose folder is removed, and returns where it is.
+// createLog makes a new file; a link that lies at its place is removed, not followed.
+func createLog(path string) (*os.File, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+}
+
+// keepLog saves the log of a failed build whose folder is removed, in the cache folder, and returns where it is.
 func keepLog(path string) string {
 	if !strings.Contains(path, tempMark) {
 		return path
 	}
-	to := filepath.Join(os.TempDir(), fmt.Sprintf("gospml-%d-%s", os.Getuid(), buildLog))
-	if b, err := os.ReadFile(path); err != nil || os.WriteFile(to, b, 0o600) != nil {
+	cache, err := CacheDir()
+	if err != nil {
+		return path
+	}
+	to := filepath.Join(cache, failedLog)
+	if os.Rename(path, to) != nil { // replaces a link, and does not follow it
 		return path
 	}
 	return to
@@ -184,7 +197,7 @@ func installLibs(ctx context.Context, from, to string, libraries []string) error
 	for _, name := range libraries {
 		tmp := filepath.Join(to, name+tempMark+fmt.Sprint(os.Getpid()))
 		defer os.Remove(tmp)
-		strip := exec.Command("strip", "--strip-unneeded", "-o", tmp, filepath.Join(from, name))
+		strip := command(context.Background(), to, "strip", "--strip-unneeded", "-o", tmp, filepath.Join(from, name))
 		if out, err := combinedOutput(ctx, strip); err != nil {
 			return fmt.Errorf("strip %s: %w: %s", name, err, lastError(out))
 		}

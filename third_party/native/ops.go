@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,7 +85,7 @@ func CompileOps(ctx context.Context, name string, sources map[string][]byte, fla
 }
 
 func compileOps(ctx context.Context, cxx string, t *Torch, work, library string, files, flags []string) error {
-	log, err := os.Create(filepath.Join(work, buildLog))
+	log, err := createLog(filepath.Join(work, buildLog))
 	if err != nil {
 		return err
 	}
@@ -96,8 +95,8 @@ func compileOps(ctx context.Context, cxx string, t *Torch, work, library string,
 	args = append(args, files...)
 	// What libtorch_cpu itself needs (cupti, cudart) is opened by the loader, hence allow-shlib-undefined.
 	args = append(args, "-o", "library.so", "-L"+lib, "-l:libtorch_cpu.so", "-l:libc10.so", "-l:libgomp.so.1", "-Wl,--no-undefined", "-Wl,--allow-shlib-undefined")
-	cmd := exec.Command(cxx, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = work, log, log
+	cmd := command(context.Background(), work, cxx, args...) // run stops it
+	cmd.Stdout, cmd.Stderr = log, log
 	if err := run(ctx, cmd); err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("compiling operators: %w", ctx.Err())

@@ -65,8 +65,8 @@ func syncDisk(dir string) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
-// run starts cmd and waits. The program is killed when ctx ends and also when this process dies, so that no download
-// or compiler outlives a killed set-up.
+// run starts cmd and waits. The program and those that it starts are killed when ctx ends and also when this process dies, so that no
+// download or compiler outlives a killed set-up.
 func run(ctx context.Context, cmd *exec.Cmd) error {
 	// The kernel sends the death signal when the starting *thread* ends, so stay on it.
 	runtime.LockOSThread()
@@ -75,6 +75,7 @@ func run(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	defer guard(cmd.Process.Pid)()
 	stop := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	defer stop()
 	err := cmd.Wait()
@@ -82,6 +83,28 @@ func run(ctx context.Context, cmd *exec.Cmd) error {
 		return ctx.Err()
 	}
 	return err
+}
+
+// guard starts a shell that kills a process group when this process dies: a death signal reaches the program that was started, not what that one
+// started. The shell notices by its standard input, a pipe whose other end is here alone. The function that guard returns ends it.
+func guard(group int) (stop func()) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return func() {}
+	}
+	defer r.Close()
+	sh := exec.Command("/bin/sh", "-c", "read nothing; kill -KILL 0")
+	sh.Dir, sh.Env, sh.Stdin = "/", []string{}, r
+	sh.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
+	if err := sh.Start(); err != nil { // the group has ended already, or there is no shell: the death signal remains
+		w.Close()
+		return func() {}
+	}
+	return func() {
+		_ = sh.Process.Kill()
+		_ = sh.Wait()
+		w.Close()
+	}
 }
 
 // availableMemory is what can be used without swapping, in bytes; 0 when the system does not say.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -38,8 +37,7 @@ func findPip(ctx context.Context) ([]string, error) {
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryPatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = string(filepath.Separator) // Python would take modules from the working folder
+	cmd := command(ctx, string(filepath.Separator), program, args...)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	return strings.TrimSpace(string(out)), err
@@ -73,8 +71,8 @@ func downloadWheel(ctx context.Context, w io.Writer, pip []string, wh *wheel, di
 	var out bytes.Buffer
 	for attempt := 1; ; attempt++ {
 		out.Reset()
-		cmd := exec.Command(pip[0], args...)
-		cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+		cmd := command(context.Background(), string(filepath.Separator), pip[0], args...) // run stops it
+		cmd.Env = append(cmd.Env, "TMPDIR="+tmp)
 		cmd.Stdout, cmd.Stderr = &out, &out
 		stop := watchDownload(w, wh.Name, tmp, wh.Size)
 		err := run(ctx, cmd)

@@ -187,14 +187,15 @@ func pythonTorch(ctx context.Context) *Torch {
 	return &Torch{Dir: dir, Source: "python"}
 }
 
-// usableCheckout returns the checkout around the working folder if its C++ sources are those in this program, else "".
+// usableCheckout returns the checkout around the working folder if this program was compiled in it and its C++ sources are those in this
+// program, else "".
 func usableCheckout(w io.Writer) (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
 	checkout := findCheckout(wd)
-	if checkout == "" {
+	if checkout == "" || checkout != builtFrom() {
 		return "", nil
 	}
 	differs, err := differentSource(checkout)

@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+	if script := os.Getenv("GOSPML_TEST_RUN"); script != "" {
+		fmt.Println(run(context.Background(), exec.Command("sh", "-c", script)))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 

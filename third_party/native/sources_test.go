@@ -57,6 +57,8 @@ func TestUsableCheckout(t *testing.T) {
 
 	require.NoError(t, extractSources(dir))
 	writeFile(t, filepath.Join(dir, "go.mod"), "module "+modulePath+"\n", 0o644)
+	defer func(was func() string) { builtFrom = was }(builtFrom)
+	builtFrom = func() string { return dir }
 	t.Chdir("torch/csrc")
 	checkout, err = usableCheckout(&out)
 	require.NoError(t, err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -25,16 +24,16 @@ func findTools(ctx context.Context, w io.Writer) (*tools, error) {
 		missing, packages = append(missing, what), append(packages, pkg)
 	}
 	var err error
-	if t.cmake, err = exec.LookPath("cmake"); err != nil {
+	if t.cmake, err = lookPath("cmake"); err != nil {
 		need("cmake", "cmake")
 	}
 	cxx := compiler()
 	if cxx == "" {
 		need("a C++ compiler", "g++")
 	}
-	if _, err := exec.LookPath("ninja"); err != nil {
+	if _, err := lookPath("ninja"); err != nil {
 		t.generator = "Unix Makefiles"
-		if _, err := exec.LookPath("make"); err != nil {
+		if _, err := lookPath("make"); err != nil {
 			need("ninja", "ninja-build")
 		} else {
 			fmt.Fprintln(w, "ninja is not installed: building with make, whose rebuilds are slower")
@@ -65,7 +64,7 @@ func compiler() string {
 		if c == "" {
 			continue
 		}
-		if p, err := exec.LookPath(c); err == nil {
+		if p, err := lookPath(c); err == nil {
 			return p
 		}
 	}
@@ -79,13 +78,13 @@ func hasTurboJPEG(ctx context.Context, cxx string) bool {
 		return false
 	}
 	defer os.RemoveAll(dir)
-	cmd := exec.CommandContext(ctx, cxx, "-x", "c++", "-include", "turbojpeg.h", "-", "-l:libturbojpeg.so.0", "-o", filepath.Join(dir, "probe"))
+	cmd := command(ctx, dir, cxx, "-x", "c++", "-include", "turbojpeg.h", "-", "-l:libturbojpeg.so.0", "-o", filepath.Join(dir, "probe"))
 	cmd.Stdin = strings.NewReader("int main() {}\n")
 	return cmd.Run() == nil
 }
 
 func haveApt() bool {
-	_, err := exec.LookPath("apt-get")
+	_, err := lookPath("apt-get")
 	return err == nil
 }
 
@@ -103,8 +102,8 @@ func aptCommand(packages ...string) string {
 func aptInstall(w io.Writer, packages ...string) error {
 	fmt.Fprintf(w, "installing %s with apt-get\n", strings.Join(packages, " "))
 	apt := func(args ...string) (string, error) {
-		cmd := exec.Command("apt-get", append([]string{"-q"}, args...)...)
-		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		cmd := command(context.Background(), string(filepath.Separator), "apt-get", append([]string{"-q"}, args...)...)
+		cmd.Env = append(cmd.Env, "DEBIAN_FRONTEND=noninteractive")
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}

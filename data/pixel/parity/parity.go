@@ -67,7 +67,15 @@ type answer struct {
 func Run(ctx context.Context, python string, paths []string, progress func(done int)) (*Result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	python, err := exec.LookPath(python)
+	if err == nil {
+		python, err = filepath.Abs(python)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoPillow, err)
+	}
 	cmd := exec.CommandContext(ctx, python, "-c", script)
+	cmd.Dir = string(filepath.Separator) // Python would take modules from the working folder
 	var problem strings.Builder
 	cmd.Stderr = &problem
 	in, err := cmd.StdinPipe()
@@ -93,14 +101,21 @@ func Run(ctx context.Context, python string, paths []string, progress func(done 
 	r := &Result{Pillow: hello.Pillow}
 	questions := json.NewEncoder(in)
 	// Python is a file ahead, so both work at once.
+	ask := func(path string) error {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		return questions.Encode(path)
+	}
 	if len(paths) > 0 {
-		if err := questions.Encode(paths[0]); err != nil {
+		if err := ask(paths[0]); err != nil {
 			return nil, err
 		}
 	}
 	for i, path := range paths {
 		if i+1 < len(paths) {
-			if err := questions.Encode(paths[i+1]); err != nil {
+			if err := ask(paths[i+1]); err != nil {
 				return nil, fmt.Errorf("parity: Python ended at %s: %s", path, lastLine(problem.String()))
 			}
 		}
