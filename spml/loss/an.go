@@ -57,7 +57,7 @@ func init() {
 		Source:  "Zhou et al. 2022, supplement",
 		Notes:   "No released code. VLPL's table cites Cole, but numbers and weights come from EM's supplement.",
 		Params: []Param{{
-			Name: "neg_weight", Doc: "w, weight of assumed negatives", Default: 0.1, ByData: perData(0.1, 0.1, 0.1, 0.02), Max: inf,
+			Name: "neg_weight", Doc: "w, weight of assumed negatives", Source: "paper, em Sec. C.3: DW weight", Default: 0.1, ByData: perData(0.1, 0.1, 0.1, 0.02), Max: inf,
 		}},
 		Needs:  Observed,
 		Tables: []string{"EM", "VLPL"},

@@ -12,11 +12,11 @@ func init() {
 		Source:  "Ridnik et al. 2021, on assumed negatives as in Zhou et al. 2022, supplement",
 		Notes:   "The official training takes the focusing weights as constant, which the paper does not mention: detached is the default. The code sums, clamps every logarithm's argument at 1e-8 and has γ⁺ = 1 as its class default, the paper 0. Calling the code switches autograd on again even where the caller had it off; not so here.",
 		Params: []Param{
-			{Name: "gamma_pos", Doc: "γ⁺", Max: inf},
-			{Name: "gamma_neg", Doc: "γ⁻", Default: 2, ByData: perData(2, 2, 2, 1), Max: inf},
-			{Name: "margin", Doc: "m", Default: 0.2, ByData: perData(0.2, 0.2, 0.2, 0), Max: 1},
-			{Name: "detach_weight", Doc: "the focusing weights have no gradient", Default: 1, Choices: noYes},
-			{Name: "clamp", Doc: "least argument of a logarithm", Max: 1},
+			{Name: "gamma_pos", Doc: "γ⁺", Source: "paper, em Sec. C.3: ASL gamma+", Max: inf},
+			{Name: "gamma_neg", Doc: "γ⁻", Source: "paper, em Sec. C.3: ASL gamma-", Default: 2, ByData: perData(2, 2, 2, 1), Max: inf},
+			{Name: "margin", Doc: "m", Source: "paper, em Sec. C.3: ASL margin m", Default: 0.2, ByData: perData(0.2, 0.2, 0.2, 0), Max: 1},
+			{Name: "detach_weight", Doc: "the focusing weights have no gradient", Source: "code, Alibaba-MIIL/ASL @ 8c9e0bd, src/loss_functions/losses.py: disable_torch_grad_focal_loss", Default: 1, Choices: noYes},
+			{Name: "clamp", Doc: "least argument of a logarithm", Source: "ours, exact logarithms unless the code's form is asked for", Max: 1},
 		},
 		Presets: map[string]Preset{
 			"paper": {Doc: "γ⁺ 0, γ⁻ 4, m 0.05, weights differentiated, sum", Set: Values{"gamma_pos": 0, "gamma_neg": 4, "margin": 0.05, "detach_weight": 0}, Reduction: Sum},

@@ -28,7 +28,7 @@ func init() {
 		Formula: "τ·sn + (1-τ)·sp with τ = 1-ε where t = 1, ε elsewhere; gradient p - τ",
 		Source:  "Cole et al. 2021",
 		Notes:   "The paper's text smooths by ε/2 on each side, the code by ε.",
-		Params:  smoothing(perData(0.1, 0.1, 0.1, 0.1)),
+		Params:  smoothing("code, elijahcole/single-positive-multi-label @ 89152d5, train.py: ls_coef", perData(0.1, 0.1, 0.1, 0.1)),
 		Presets: smoothingPresets,
 		Needs:   Full,
 		Tables:  []string{"Cole"},

@@ -40,6 +40,11 @@ func Describe(e *Entry) string {
 		}
 		fmt.Fprintf(&b, "  %s%s\n", p.Doc, choices(p))
 	}
+	for i := range e.Params {
+		if p := &e.Params[i]; p.Source != "" {
+			fmt.Fprintf(&b, "%-10s %-18s %s\n", map[bool]string{true: "from"}[i == 0], p.Name, p.Source)
+		}
+	}
 	for _, name := range []string{"paper", "code"} {
 		if p, ok := e.Presets[name]; ok {
 			line(name, p.Doc)

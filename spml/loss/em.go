@@ -11,7 +11,7 @@ func init() {
 		Formula: "y·sn - α·(1-y)·H(p); gradient -y·n + α·(1-y)·z·p·n",
 		Source:  "Zhou et al. 2022, eq. (4)",
 		Notes:   "The loss can be negative, down to -α·ln 2. The code has log epsilon 1e-5 and stops at the first epoch without a better validation mAP. For thresholds the authors advise 0.75 instead of 0.5, because negatives sit near 0.5.",
-		Params:  []Param{entropyWeight()},
+		Params:  []Param{entropyWeight("paper, em Table 5: EM alpha")},
 		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:   Observed,
 		Tables:  []string{"EM", "VLPL", "GR", "LAC"},
@@ -31,8 +31,8 @@ func init() {
 		Source:  "Grandvalet & Bengio 2005, as a baseline of Zhou et al. 2022, supplement",
 		Notes:   "No released code; the supplement does not say whether unknown labels are also assumed negative. The published mAP is only plausible without (the default); with_an adds sp. Unknown logits run away from 0 to either side. LAC's text uses this name for EM+APL.",
 		Params: []Param{
-			{Name: "strength", Doc: "λ", Default: 0.01, ByData: perData(0.01, 0.9, 0.4, 0.4), Max: inf},
-			{Name: "with_an", Doc: "add sp for unknown labels", Choices: noYes},
+			{Name: "strength", Doc: "λ", Source: "paper, em Sec. C.3: EntMin strength", Default: 0.01, ByData: perData(0.01, 0.9, 0.4, 0.4), Max: inf},
+			{Name: "with_an", Doc: "add sp for unknown labels", Source: "ours, the supplement does not say; the published mAP is only plausible without", Choices: noYes},
 		},
 		Needs:  Observed,
 		Tables: []string{"EM", "VLPL"},
@@ -51,6 +51,6 @@ func init() {
 	})
 }
 
-func entropyWeight() Param {
-	return Param{Name: "alpha", Doc: "α, weight of the entropy of unknown labels", Default: 0.2, ByData: perData(0.2, 0.1, 0.1, 0.01), Max: inf}
+func entropyWeight(source string) Param {
+	return Param{Name: "alpha", Doc: "α, weight of the entropy of unknown labels", Source: source, Default: 0.2, ByData: perData(0.2, 0.1, 0.1, 0.01), Max: inf}
 }

@@ -32,10 +32,10 @@ func expectedNegative(b *Batch, eps float64) *torch.Tensor {
 // Expected negatives, alone and with consistency over epochs: of scores (CL) or of score maps (SCL).
 func init() {
 	const unverified = "The paper's text and code were not at hand: distance, weight and μ follow descriptions by others, and published numbers cannot be claimed."
-	average := Param{Name: "mu", Doc: "μ of the running average (read by the estimator)", Default: 0.8, Max: 1}
+	average := Param{Name: "mu", Doc: "μ of the running average (read by the estimator)", Source: "ours, no code and no text of the paper was at hand", Default: 0.8, Max: 1}
 	consistency := []Param{
-		{Name: "cons_weight", Doc: "ω", Default: 1, Max: inf},
-		{Name: "cons_kind", Doc: "distance d", Choices: distances},
+		{Name: "cons_weight", Doc: "ω", Source: "ours, no code and no text of the paper was at hand", Default: 1, Max: inf},
+		{Name: "cons_kind", Doc: "distance d", Source: "ours, no code and no text of the paper was at hand", Choices: distances},
 		average, expectedPositives("k"),
 	}
 	mustRegister(Entry{

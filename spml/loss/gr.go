@@ -2,13 +2,13 @@ package loss
 
 import "github.com/gospml/gospml/torch"
 
-func exponents(q1 bool) []Param {
+func exponents(q1 bool, q2, q3 string) []Param {
 	p := []Param{
-		{Name: "q2", Doc: "exponent of the positive surrogate", Default: 0.01, Max: inf},
-		{Name: "q3", Doc: "exponent of the negative surrogate", Default: 1, ByData: perData(1, 1, 1, 1.5), Max: inf},
+		{Name: "q2", Doc: "exponent of the positive surrogate", Source: q2, Default: 0.01, Max: inf},
+		{Name: "q3", Doc: "exponent of the negative surrogate", Source: q3, Default: 1, ByData: perData(1, 1, 1, 1.5), Max: inf},
 	}
 	if q1 {
-		p = append([]Param{{Name: "q1", Doc: "exponent for observed positives; 0 is sn", Max: inf}}, p...)
+		p = append([]Param{{Name: "q1", Doc: "exponent for observed positives; 0 is sn", Source: "code, yan4xi1/GRLoss @ 5e13f7f, losses.py: the cross-entropy of observed positives", Max: inf}}, p...)
 	}
 	return p
 }
@@ -27,7 +27,7 @@ func init() {
 		Formula: "sn (or (1-p^q1)/q1) where y = 1, else v·[k̂·(1-p^q2)/q2 + (1-k̂)·(1-(1-p)^q3)/q3]; k̂ = σ(w·p+b), v = exp(-(p-μ)²/2σ²), both of sg(p)",
 		Source:  "Chen et al. 2024, eq. (4) and Table 1",
 		Notes:   "The paper divides by N only and has q1 = 0.01, the code divides by N·C and has sn with epsilon 1e-7. The schedule runs over the epochs by the paper's t/T or the code's offsets (w and b stop one step short). Powers are taken in closed form: the code gives NaN for p = 1 with q3 < 1 and for underflowing p with q2 < 1. With Batch.Trainable the four parameters learn; their released path refers to a variable that does not exist.",
-		Params:  append(exponents(true), scheduleParams()...),
+		Params:  append(exponents(true, "paper, gr Table 6: q2", "paper, gr Table 6: q3"), scheduleParams(grSchedule)...),
 		Presets: map[string]Preset{
 			"paper": {Doc: "q1 = 0.01, t/T, divided by B only", Set: Values{"q1": 0.01, "schedule": 1}, Reduction: BatchMean},
 			"code":  {Doc: "log epsilon 1e-7", LogEps: 1e-7},

@@ -10,9 +10,9 @@ func hillNegative(z *torch.Tensor, lam float64) *torch.Tensor {
 
 func focalMargin() []Param {
 	return []Param{
-		{Name: "margin", Doc: "m, taken off the logit of a positive", Default: 1},
-		{Name: "gamma", Doc: "γ of the focal weight", Default: 2, Max: inf},
-		{Name: "lam", Doc: "λ of the Hill branch", Default: 1.5, Max: inf},
+		{Name: "margin", Doc: "m, taken off the logit of a positive", Source: "code, xinyu1205/robust-loss-mlml @ dcfa4d5, src/loss_functions/losses.py: margin", Default: 1},
+		{Name: "gamma", Doc: "γ of the focal weight", Source: "code, xinyu1205/robust-loss-mlml @ dcfa4d5, src/loss_functions/losses.py: gamma", Default: 2, Max: inf},
+		{Name: "lam", Doc: "λ of the Hill branch", Source: "code, xinyu1205/robust-loss-mlml @ dcfa4d5, src/loss_functions/losses.py: lamb", Default: 1.5, Max: inf},
 	}
 }
 
@@ -25,7 +25,7 @@ func init() {
 		Formula: "(1-p_m)^γ·(-log p_m) with p_m = σ(z-m) where y = 1, else (λ-p)·p²",
 		Source:  "Zhang et al. 2021 (Simple and Robust Loss Design)",
 		Notes:   "The official class sums (preset code); GR's paper and code take plain sn for positives and the mean (positive=ce). GR's Table 1 prints the branches with wrong signs. The focal weight is differentiated.",
-		Params:  append(focalMargin(), Param{Name: "positive", Doc: "loss of positives", Choices: []string{"focal-margin", "ce"}}),
+		Params:  append(focalMargin(), Param{Name: "positive", Doc: "loss of positives", Source: "code, xinyu1205/robust-loss-mlml @ dcfa4d5, src/loss_functions/losses.py: focal margin for positives", Choices: []string{"focal-margin", "ce"}}),
 		Presets: map[string]Preset{"code": {Doc: "sum", Reduction: Sum}},
 		Needs:   Observed,
 		Tables:  []string{"GR"},

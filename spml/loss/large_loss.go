@@ -37,9 +37,9 @@ func init() {
 			Source:     "Kim et al. 2022",
 			Notes:      "k = ceil(B·C·(e-1)·Δ), for ll-cp ceil(B·C·Δ), and 0 in epoch 1. LL-Cp never runs as LL-Cp in the released code, so that published numbers may be LL-Ct's: preset code keeps this, preset paper has the repaired comparison. In the released selection a k-th largest loss of 0 also modifies observed positives, entries that tie with it are all modified, only larger ones become permanent, and ceil of accumulated rates can be one too many. Parts: modified, permanent_flips, corrections (what a permanent correction would flip), threshold.",
 			Params: []Param{
-				{Name: "delta_rel", Doc: "Δ, share of the batch added each epoch", Default: delta, Max: 1},
-				{Name: "k", Doc: "number of entries; -1: from the epoch", Default: -1, Min: -1, Max: inf},
-				{Name: "semantics", Doc: "selection", Choices: []string{"recommended", "reference", "released"}},
+				{Name: "delta_rel", Doc: "Δ, share of the batch added each epoch", Source: "ours, of the range 0.1 to 0.5 % in the released README", Default: delta, Max: 1},
+				{Name: "k", Doc: "number of entries; -1: from the epoch", Source: "ours, the method's own count unless a number is given", Default: -1, Min: -1, Max: inf},
+				{Name: "semantics", Doc: "selection", Source: "ours, ties and the k-th value as the text describes them", Choices: []string{"recommended", "reference", "released"}},
 			},
 			Presets:   map[string]Preset{"paper": {Doc: "the released selection with its comparison repaired", Set: Values{"semantics": Reference}}, "code": code},
 			Needs:     Observed | Epoch,

@@ -8,9 +8,10 @@ func init() {
 		id, title, formula string
 		norm               func(*torch.Tensor) *torch.Tensor
 		byData             map[string]float64
+		source             string
 	}{
-		{"l1r", "assume negative with an L1 penalty", "y·sn + (1-y)·sp, plus λ·Σ|θ|", (*torch.Tensor).Abs, perData(1e-6, 1e-7, 1e-7, 1e-9)},
-		{"l2r", "assume negative with an L2 penalty", "y·sn + (1-y)·sp, plus λ·Σθ²", (*torch.Tensor).Square, perData(1e-6, 1e-7, 1e-6, 1e-8)},
+		{"l1r", "assume negative with an L1 penalty", "y·sn + (1-y)·sp, plus λ·Σ|θ|", (*torch.Tensor).Abs, perData(1e-6, 1e-7, 1e-7, 1e-9), "paper, em Sec. C.3: L1R strength"},
+		{"l2r", "assume negative with an L2 penalty", "y·sn + (1-y)·sp, plus λ·Σθ²", (*torch.Tensor).Square, perData(1e-6, 1e-7, 1e-6, 1e-8), "paper, em Sec. C.3: L2R strength"},
 	} {
 		penalty := func(b *Batch, v Values) *torch.Tensor {
 			var reg *torch.Tensor
@@ -33,7 +34,7 @@ func init() {
 			Formula: n.formula,
 			Source:  "Zhou et al. 2022, supplement",
 			Notes:   "One line in the paper and no code: which parameters, sum or mean and a factor ½ are open. Here: the sum over Batch.Parameters, no ½. The supplement prints five λ of L2R for four data sets. With Adam this is not decoupled weight decay. Part: reg.",
-			Params:  []Param{{Name: "lam", Doc: "λ", Default: 1e-6, ByData: n.byData, Max: inf}},
+			Params:  []Param{{Name: "lam", Doc: "λ", Source: n.source, Default: 1e-6, ByData: n.byData, Max: inf}},
 			Needs:   Observed | ModelParameters,
 			Tables:  []string{"EM", "VLPL"},
 			New: func(v Values, o Options) (Func, error) {

@@ -12,7 +12,7 @@ func init() {
 		Formula:    "AN(z_w, y) + λ·Σ M·BCE(z_s, h)/ΣM with a = sg(p_w) + y, M = 1(a ≥ δ or a < 1-δ), h = 1(a ≥ δ)",
 		Source:     "Xie et al. 2022 (LAC), eqs. (1)-(4)",
 		Notes:      "The paper (form=paper) takes unknown labels only, ≤ at 1-δ, and divides both terms by B. The code's mask holds every observed positive. Its images are not normalised. Parts: loss_an, loss_plc, mask, hard.",
-		Params:     plcParams(0.6),
+		Params:     plcParams(0.6, "code, milkxie/SPML-LAC @ a630052, first_stage.py: threshold"),
 		Presets:    map[string]Preset{"paper": {Doc: "unknown labels only, both terms divided by B", Set: Values{"form": 1}, Reduction: BatchMean}},
 		Needs:      Observed | StrongView,
 		Tables:     []string{"LAC"},
@@ -25,11 +25,11 @@ func init() {
 	})
 }
 
-func plcParams(delta float64) []Param {
+func plcParams(delta float64, source string) []Param {
 	return []Param{
-		{Name: "delta", Doc: "δ, confidence of a pseudo-label", Default: delta, Max: 1},
-		{Name: "lam", Doc: "λ, weight of the consistency term", Default: 1, Max: inf},
-		{Name: "form", Doc: "masks and sums", Choices: []string{"code", "paper"}},
+		{Name: "delta", Doc: "δ, confidence of a pseudo-label", Source: source, Default: delta, Max: 1},
+		{Name: "lam", Doc: "λ, weight of the consistency term", Source: "paper, lac Sec. 4.1: lambda_PLC, stage one", Default: 1, Max: inf},
+		{Name: "form", Doc: "masks and sums", Source: "ours, the released code unless the paper's form is asked for", Choices: []string{"code", "paper"}},
 	}
 }
 

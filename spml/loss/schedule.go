@@ -34,20 +34,34 @@ func (s Schedule) At(epoch int) Point {
 	}
 }
 
+// scheduleSources are where the numbers of a schedule come from.
+type scheduleSources struct{ start, wb, musigma, epochs, frozen string }
+
+var (
+	grSchedule = scheduleSources{
+		start: "code, yan4xi1/GRLoss @ 5e13f7f, config.py: beta, alpha", wb: "paper, gr Table 6: w(T), b(T)", musigma: "paper, gr Table 6: mu(T), sigma(T)",
+		epochs: "paper, gr Table 6: epochs T", frozen: "code, yan4xi1/GRLoss @ 5e13f7f, config.py: linear_init",
+	}
+	gprSchedule = scheduleSources{
+		start: "code, Fsoft-AIC/AEVLP @ 0bad82a, configs/*.json: beta, alpha", wb: "paper, aevlp Table 3: w(T), b(T)", musigma: "paper, aevlp Table 3: mu(T), sigma(T)",
+		epochs: "code, Fsoft-AIC/AEVLP @ 0bad82a, configs/*.json: num_epochs", frozen: "code, Fsoft-AIC/AEVLP @ 0bad82a, configs/*.json: linear_init",
+	}
+)
+
 // scheduleParams are the parameters of a Schedule as papers and code have them.
-func scheduleParams() []Param {
+func scheduleParams(from scheduleSources) []Param {
 	return []Param{
-		{Name: "w0", Doc: "w at the start"},
-		{Name: "wT", Doc: "w at the end", Default: 2, ByData: perData(2, 10, 10, 10)},
-		{Name: "b0", Doc: "b at the start", Default: -2},
-		{Name: "bT", Doc: "b at the end", Default: -2, ByData: perData(-2, -8, -8, -8)},
-		{Name: "mu0", Doc: "μ at the start", Default: 0.5},
-		{Name: "muT", Doc: "μ at the end", Default: 0.8},
-		{Name: "sigma0", Doc: "σ at the start", Default: 2, Min: 1e-6, Max: inf},
-		{Name: "sigmaT", Doc: "σ at the end", Default: 0.5, Min: 1e-6, Max: inf},
-		{Name: "epochs", Doc: "T", Default: 8, ByData: perData(8, 8, 10, 10), Min: 1, Max: inf},
-		{Name: "frozen", Doc: "n₀, first epochs with a frozen backbone", Max: inf},
-		{Name: "schedule", Doc: "epoch offsets; learned: none, w, b, μ, σ are trained with the network from their start", Choices: []string{"code", "paper", "learned"}},
+		{Name: "w0", Doc: "w at the start", Source: from.start},
+		{Name: "wT", Doc: "w at the end", Source: from.wb, Default: 2, ByData: perData(2, 10, 10, 10)},
+		{Name: "b0", Doc: "b at the start", Source: from.start, Default: -2},
+		{Name: "bT", Doc: "b at the end", Source: from.wb, Default: -2, ByData: perData(-2, -8, -8, -8)},
+		{Name: "mu0", Doc: "μ at the start", Source: from.start, Default: 0.5},
+		{Name: "muT", Doc: "μ at the end", Source: from.musigma, Default: 0.8},
+		{Name: "sigma0", Doc: "σ at the start", Source: from.start, Default: 2, Min: 1e-6, Max: inf},
+		{Name: "sigmaT", Doc: "σ at the end", Source: from.musigma, Default: 0.5, Min: 1e-6, Max: inf},
+		{Name: "epochs", Doc: "T", Source: from.epochs, Default: 8, ByData: perData(8, 8, 10, 10), Min: 1, Max: inf},
+		{Name: "frozen", Doc: "n₀, first epochs with a frozen backbone", Source: from.frozen, Max: inf},
+		{Name: "schedule", Doc: "epoch offsets; learned: none, w, b, μ, σ are trained with the network from their start", Source: "ours, the offsets of the released code unless the paper's form is asked for", Choices: []string{"code", "paper", "learned"}},
 	}
 }
 

@@ -46,7 +46,7 @@ func assumeNegative(y, d *torch.Tensor, eps float64) *torch.Tensor {
 // Label enhancement: the classifier's step, the encoder's step, and the image variant.
 func init() {
 	const kl = "The code's divergence has wrong signs (kl=code); the default is KL(Beta‖Beta(1,1))."
-	temperature := Param{Name: "temperature", Doc: "T", Default: 1, Min: 1e-6, Max: inf}
+	temperature := Param{Name: "temperature", Doc: "T", Source: "code, palm-ml/smile @ 8feb9b8, train_smile2.py: T", Default: 1, Min: 1e-6, Max: inf}
 	mustRegister(Entry{
 		ID:         "smile",
 		WholeBatch: true,
@@ -56,11 +56,11 @@ func init() {
 		Source:     "Xu et al. 2022 (SMILE) as MIME's authors run it on images",
 		Notes:      "The paper's own code is for tabular data (smile-classifier, smile-encoder). Image settings behind GR's numbers are unknown. Parts: kl_z, kl_d.",
 		Params: []Param{
-			{Name: "theta", Doc: "θ, weight of the enhanced labels", Default: 1, Max: inf},
-			{Name: "alpha", Doc: "α, weight of AN on predictions", Default: 1, Max: inf},
-			{Name: "beta", Doc: "β, weight of AN on enhanced labels", Default: 1, Max: inf},
-			{Name: "rz", Doc: "r_z, weight of the latent's divergence", Default: 1e-5, Max: inf},
-			{Name: "rd", Doc: "r_d, weight of the labels' divergence", Default: 1e-5, Max: inf},
+			{Name: "theta", Doc: "θ, weight of the enhanced labels", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1, Max: inf},
+			{Name: "alpha", Doc: "α, weight of AN on predictions", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1, Max: inf},
+			{Name: "beta", Doc: "β, weight of AN on enhanced labels", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1, Max: inf},
+			{Name: "rz", Doc: "r_z, weight of the latent's divergence", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1e-5, Max: inf},
+			{Name: "rd", Doc: "r_d, weight of the labels' divergence", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1e-5, Max: inf},
 		},
 		Presets:   map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:     Observed | SoftLabels | Latents | BetaParameters,
@@ -89,10 +89,10 @@ func init() {
 		Source:     "Xu et al. 2022 (SMILE), released code",
 		Notes:      "The target of an observed positive is μ·d + 1-μ, not 1. Part: target.",
 		Params: []Param{
-			{Name: "mu", Doc: "μ, share of the enhanced labels", Default: 0.5, Max: 1},
-			{Name: "p", Doc: "p₀, prior of unknown labels", Default: 0.0263, ByData: perData(0.0263, 0.0241, 0.01125, 0.0977), Max: 1},
-			{Name: "bias", Doc: "weigh unknown labels by 1/(C-1) instead of rate", Default: 1, Choices: noYes},
-			{Name: "rate", Doc: "weight of unknown labels without bias", Default: 1, Max: inf},
+			{Name: "mu", Doc: "μ, share of the enhanced labels", Source: "code, palm-ml/smile @ 8feb9b8, train_smile2.py: mu", Default: 0.5, Max: 1},
+			{Name: "p", Doc: "p₀, prior of unknown labels", Source: "ours, (k - 1)/(C - 1) with the expected positives k of elijahcole/single-positive-multi-label", Default: 0.0263, ByData: perData(0.0263, 0.0241, 0.01125, 0.0977), Max: 1},
+			{Name: "bias", Doc: "weigh unknown labels by 1/(C-1) instead of rate", Source: "code, palm-ml/smile @ 8feb9b8, train_smile2.py: bias", Default: 1, Choices: noYes},
+			{Name: "rate", Doc: "weight of unknown labels without bias", Source: "code, palm-ml/smile @ 8feb9b8, train_smile2.py: rate", Default: 1, Max: inf},
 			temperature,
 		},
 		Presets:   map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
@@ -122,10 +122,10 @@ func init() {
 		Source:  "Xu et al. 2022 (SMILE), released code",
 		Notes:   kl + " Its Beta parameters sum to 1, the paper's encoder gives both. Parts: loss_align, rec, kl.",
 		Params: []Param{
-			{Name: "gamma", Doc: "γ, weight of the reconstructions", Default: 0.001, Max: inf},
-			{Name: "delta", Doc: "δ, weight of the divergence", Default: 1, Max: inf},
+			{Name: "gamma", Doc: "γ, weight of the reconstructions", Source: "code, palm-ml/smile @ 8feb9b8, train_smile2.py: gamma", Default: 0.001, Max: inf},
+			{Name: "delta", Doc: "δ, weight of the divergence", Source: "code, palm-ml/smile @ 8feb9b8, train_smile2.py: delta", Default: 1, Max: inf},
 			temperature,
-			{Name: "kl", Doc: "divergence", Choices: []string{"proper", "code"}},
+			{Name: "kl", Doc: "divergence", Source: "ours, the proper divergence; the code's has a wrong sign", Choices: []string{"proper", "code"}},
 		},
 		Presets:   map[string]Preset{"code": {Doc: "log epsilon 1e-5, the code's divergence", LogEps: 1e-5, Set: Values{"kl": 1}}},
 		Needs:     Observed | Reconstructions,

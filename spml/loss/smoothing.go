@@ -3,10 +3,10 @@ package loss
 import "github.com/gospml/gospml/torch"
 
 // smoothing are the parameters of the smoothed losses; smoothed gives their two targets.
-func smoothing(byData map[string]float64) []Param {
+func smoothing(source string, byData map[string]float64) []Param {
 	return []Param{
-		{Name: "ls_coef", Doc: "ε", Default: 0.1, ByData: byData, Max: 1},
-		{Name: "half", Doc: "ε/2 on each side instead of ε", Choices: noYes},
+		{Name: "ls_coef", Doc: "ε", Source: source, Default: 0.1, ByData: byData, Max: 1},
+		{Name: "half", Doc: "ε/2 on each side instead of ε", Source: "code, elijahcole/single-positive-multi-label @ 89152d5, losses.py: targets 1 - ε and ε", Choices: noYes},
 	}
 }
 
@@ -37,7 +37,7 @@ func init() {
 		Formula: "τ·sn + (1-τ)·sp with τ = 1-ε where y = 1, ε elsewhere; gradient p - τ",
 		Source:  "Cole et al. 2021",
 		Notes:   "The paper's text smooths by ε/2 on each side (0.95, 0.05), the code by ε (0.9, 0.1), which is the default.",
-		Params:  smoothing(perData(0.1, 0.1, 0.1, 0.1)),
+		Params:  smoothing("paper, em Sec. C.3: LS coefficient", perData(0.1, 0.1, 0.1, 0.1)),
 		Presets: smoothingPresets,
 		Needs:   Observed,
 		Tables:  []string{"Cole", "VLPL", "GR", "LAC"},
@@ -57,7 +57,7 @@ func init() {
 		Formula: "sn where y = 1, else ε·sn + (1-ε)·sp",
 		Source:  "Zhou et al. 2022, supplement",
 		Notes:   "No released code. VLPL's table has one COCO value for LS and N-LS.",
-		Params:  smoothing(perData(0.3, 0.1, 0.1, 0.1))[:1],
+		Params:  smoothing("paper, em Sec. C.3: N-LS coefficient", perData(0.3, 0.1, 0.1, 0.1))[:1],
 		Needs:   Observed,
 		Tables:  []string{"EM", "VLPL"},
 		New: func(v Values, o Options) (Func, error) {

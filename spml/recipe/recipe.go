@@ -1,7 +1,7 @@
-// Package recipe holds the papers' training settings, each number with its source.
+// Package recipe holds the papers' training settings, each number with its source: the paper, the released code, or us.
 //
-// A recipe is named paper-data-backbone, with -code at the end for the released form where paper and code differ: em-voc-resnet50,
-// vlpl-cub-resnet50-code. Its values are settings of package train by key; the loss's own parameters come from the loss registry, whose
+// A recipe is named paper-data-backbone: the form that the paper prints, filled up from the released code where the paper is silent. With -code
+// at the end it is the released form where the two differ: em-voc-resnet50, vlpl-cub-resnet50-code. Its values are settings of package train by key; the loss's own parameters come from the loss registry, whose
 // preset of the data set the recipe chooses.
 //
 //	r, err := recipe.Get("gr-coco-resnet50")
@@ -27,33 +27,50 @@ import (
 //go:embed papers/*.yaml sweeps/*.yaml
 var files embed.FS
 
+// Kinds of sources.
+const (
+	FromPaper = "paper" // the text of the paper; the place is its section or table and what it calls the number
+	FromCode  = "code"  // the released program; the place is a file of the recipe's repository and commit
+	FromUs    = "ours"  // neither says it; the place is our reason
+)
+
 // Value is a setting with where it comes from.
 type Value struct {
-	Value  any    `json:"value"`
-	Source string `json:"source"`
+	Value any    `json:"value"`
+	Kind  string `json:"kind"`  // FromPaper, FromCode or FromUs
+	Place string `json:"place"` // where in that source
 }
 
-// UnmarshalYAML reads [value, source].
+// Source is kind and place in words; "" where there is no value.
+func (v Value) Source() string {
+	if v.Kind == "" {
+		return ""
+	}
+	return v.Kind + ", " + v.Place
+}
+
+// UnmarshalYAML reads [value, kind, place].
 func (v *Value) UnmarshalYAML(n *yaml.Node) error {
-	var pair []any
-	if err := n.Decode(&pair); err != nil {
+	var parts []any
+	if err := n.Decode(&parts); err != nil {
 		return err
 	}
-	source, ok := "", len(pair) == 2
-	if ok {
-		source, ok = pair[1].(string)
+	if len(parts) == 3 {
+		kind, _ := parts[1].(string)
+		place, _ := parts[2].(string)
+		if slices.Contains([]string{FromPaper, FromCode, FromUs}, kind) && place != "" {
+			*v = Value{parts[0], kind, place}
+			return nil
+		}
 	}
-	if !ok || source == "" {
-		return fmt.Errorf("line %d: want [value, source]", n.Line)
-	}
-	*v = Value{pair[0], source}
-	return nil
+	return fmt.Errorf("line %d: want [value, paper|code|ours, place]", n.Line)
 }
 
 // Recipe is one paper's settings for a data set and a backbone.
 type Recipe struct {
 	Name       string           `json:"name"`
 	Paper      string           `json:"paper"`
+	Index      string           `json:"index,omitempty"` // the paper's name in the inventory of the five papers' texts
 	Code       string           `json:"code"`
 	Data       string           `json:"data"` // voc, coco, nus, cub
 	Backbone   string           `json:"backbone"`
@@ -67,12 +84,14 @@ type Recipe struct {
 type paper struct {
 	ID         string                      `yaml:"id"`
 	Paper      string                      `yaml:"paper"`
+	Index      string                      `yaml:"index"`
 	Code       string                      `yaml:"code"`
 	Methods    []string                    `yaml:"methods"`
 	Deviations []string                    `yaml:"deviations"`
 	Settings   map[string]Value            `yaml:"settings"`
 	Data       map[string]map[string]Value `yaml:"data"`
 	Backbones  []string                    `yaml:"backbones"`
+	ByBackbone map[string]map[string]Value `yaml:"backbone_settings"`
 	CodePreset map[string]Value            `yaml:"code_preset"`
 	CodeData   map[string]map[string]Value `yaml:"code_data"`
 }
@@ -125,6 +144,9 @@ func parse(b []byte) (paper, error) {
 	for _, v := range p.CodeData {
 		layers = append(layers, v)
 	}
+	for _, v := range p.ByBackbone {
+		layers = append(layers, v)
+	}
 	for _, l := range layers {
 		for k := range l {
 			if err := train.CheckKey(k); err != nil {
@@ -150,10 +172,10 @@ func parse(b []byte) (paper, error) {
 
 func (p *paper) recipe(data, backbone string, code bool) Recipe {
 	r := Recipe{
-		Name: p.ID + "-" + data + "-" + backbone, Paper: p.Paper, Code: p.Code, Data: data, Backbone: backbone, Released: code,
+		Name: p.ID + "-" + data + "-" + backbone, Paper: p.Paper, Index: p.Index, Code: p.Code, Data: data, Backbone: backbone, Released: code,
 		Methods: p.Methods, Deviations: p.Deviations, Values: map[string]Value{},
 	}
-	layers := []map[string]Value{p.Settings, p.Data[data]}
+	layers := []map[string]Value{p.Settings, p.Data[data], p.ByBackbone[backbone]}
 	if code {
 		r.Name += "-code"
 		layers = append(layers, p.CodePreset, p.CodeData[data])
@@ -161,9 +183,9 @@ func (p *paper) recipe(data, backbone string, code bool) Recipe {
 	for _, l := range layers {
 		maps.Copy(r.Values, l)
 	}
-	r.Values["backbone"] = Value{backbone, "recipe's name"}
-	r.Values["preset"] = Value{data, "recipe's name: the loss's parameters for this data set, docs/methods.md"}
-	r.Values["method"] = Value{p.Methods[0], "the paper's own method"}
+	r.Values["backbone"] = Value{backbone, FromUs, "the recipe's name"}
+	r.Values["preset"] = Value{data, FromUs, "the recipe's name: the loss's parameters for this data set, docs/methods.md"}
+	r.Values["method"] = Value{p.Methods[0], FromUs, "the paper's own method"}
 	return r
 }
 

@@ -270,7 +270,11 @@ func (c *Config) resolveHead(e *loss.Entry) error {
 	}
 	twoViews := e.Needs&loss.StrongView != 0 && c.Mode != Frozen
 	if twoViews {
-		def(&c.StrongView, StrongViews()[0])
+		view := StrongViews()[0]
+		if c.Form == "paper" {
+			view = StrongViews()[1] // as printed
+		}
+		def(&c.StrongView, view)
 	}
 	def(&c.Head, HeadLinear)
 	def(&c.GradCheckpointing, CheckpointNone)

@@ -23,8 +23,9 @@ var strongViews = map[string]func(side int) augment.Pipeline{
 	},
 }
 
-// StrongViews are the names of the strong views of methods that compare two, the default first: lac is that of LAC's released code (flip, Cutout, RandAugment, colour
-// jitter, grey), lac-paper has no jitter and no grey, crop is a flip and a crop of half the area or more.
+// StrongViews are the names of the strong views of methods that compare two, the default first, then the default of the paper's form: lac is
+// that of LAC's released code (flip, Cutout, RandAugment, colour jitter, grey), lac-paper has no jitter and no grey, crop is a flip and a crop of
+// half the area or more.
 func StrongViews() []string { return []string{"lac", "lac-paper", "crop"} }
 
 // strong turns the images of a view into their strongly augmented, normalised tensor. Its flips are drawn apart from the weak view's. Draws depend on

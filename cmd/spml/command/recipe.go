@@ -73,7 +73,7 @@ func newRecipeShow() *cobra.Command {
 			fmt.Fprintf(out, "%s\npaper    %s\ncode     %s\nmethods  %s\n", r.Name, r.Paper, r.Code, strings.Join(r.Methods, ", "))
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			for _, k := range r.Keys() {
-				fmt.Fprintf(w, "  %s\t%v\t%s\n", k, r.Values[k].Value, r.Values[k].Source)
+				fmt.Fprintf(w, "  %s\t%v\t%s\n", k, r.Values[k].Value, r.Values[k].Source())
 			}
 			if err := w.Flush(); err != nil {
 				return err
@@ -111,7 +111,7 @@ func newRecipeDiff() *cobra.Command {
 }
 
 func cell(v recipe.Value) string {
-	if v.Source == "" {
+	if v.Source() == "" {
 		return "-"
 	}
 	return fmt.Sprint(v.Value)

@@ -108,7 +108,7 @@ func (s *settingFlags) layers(environ []string) (*layers, error) {
 		if err != nil {
 			return nil, err
 		}
-		l.put(r.Settings(), func(k string) string { return "recipe " + r.Name + ": " + r.Values[k].Source })
+		l.put(r.Settings(), func(k string) string { return "recipe " + r.Name + ": " + r.Values[k].Source() })
 	}
 	if s.config != "" {
 		m, err := train.LoadSettings(s.config)

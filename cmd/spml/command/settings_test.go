@@ -67,7 +67,7 @@ func TestRecipeCommand(t *testing.T) {
 	require.Contains(t, out, "gr-cub-resnet50-code")
 	code, out, _ = spml(t, nil, "recipe", "show", "gr-cub-resnet50")
 	require.Zero(t, code)
-	require.Regexp(t, `max_drop\s+2\s+code: best - current > 2 mAP`, out)
+	require.Regexp(t, `max_drop\s+2\s+code, train.py: stops where the best is more than 2 mAP above`, out)
 	require.Contains(t, out, "deviation:")
 	code, out, _ = spml(t, nil, "recipe", "diff", "gr-cub-resnet50", "gr-voc-resnet50")
 	require.Zero(t, code)

@@ -61,6 +61,7 @@ Losses with a fused form compute value and gradient in one pass (Options.Impl); 
 		}
 		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s |\n", e.ID, e.ID, e.Title, e.Needs, estimator, fused)
 	}
+	forms(&b, all)
 	for _, e := range all {
 		section(&b, e)
 		curves, err := plot.Curves(e, "voc", nil, loss.Options{Impl: loss.Composed})
@@ -71,6 +72,31 @@ Losses with a fused form compute value and gradient in one pass (Options.Impl); 
 	}
 	files["methods.md"] = []byte(b.String())
 	return files, nil
+}
+
+// forms is the table of what paper and code differ in.
+func forms(b *strings.Builder, all []*loss.Entry) {
+	b.WriteString(`
+## Forms
+
+` + "`--form paper`" + ` is a method as its paper prints it, ` + "`--form code`" + ` as its authors released it; without it a method takes the default below. A recipe without an ending has the
+paper's form, one that ends in ` + "`-code`" + ` the released one. A cell says what that form changes against the default; a dash means that the default is that form, or that there is no other.
+
+| method | paper | code |
+|---|---|---|
+`)
+	for _, e := range all {
+		cell := func(name string) string {
+			if p, ok := e.Presets[name]; ok {
+				return p.Doc
+			}
+			return "–"
+		}
+		if len(e.Presets) > 0 {
+			fmt.Fprintf(b, "| [%s](#%s) | %s | %s |\n", e.ID, e.ID, cell("paper"), cell("code"))
+		}
+	}
+	b.WriteString("\nMethods without a line have one form.\n")
 }
 
 func section(b *strings.Builder, e *loss.Entry) {
@@ -90,7 +116,7 @@ func section(b *strings.Builder, e *loss.Entry) {
 		}
 	}
 	if len(e.Params) > 0 {
-		b.WriteString("\n| parameter | default | VOC | COCO | NUS | CUB | |\n|---|---|---|---|---|---|---|\n")
+		b.WriteString("\n| parameter | default | VOC | COCO | NUS | CUB | | source |\n|---|---|---|---|---|---|---|---|\n")
 	}
 	for i := range e.Params {
 		p := &e.Params[i]
@@ -106,7 +132,7 @@ func section(b *strings.Builder, e *loss.Entry) {
 		if p.Choices != nil {
 			doc += " (" + strings.Join(p.Choices, ", ") + ")"
 		}
-		fmt.Fprintf(b, " %s |\n", doc)
+		fmt.Fprintf(b, " %s | %s |\n", doc, p.Source)
 	}
 	fmt.Fprintf(b, "\n![loss and gradient of %s](methods/%s.svg)\n", e.ID, e.ID)
 }
