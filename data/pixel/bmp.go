@@ -216,7 +216,7 @@ func (f *bmpFile) rowConverter() func(src, dst []byte) {
 // runs decodes run lengths. A picture that ends before its last pixel is damaged, as for Pillow.
 func (f *bmpFile) runs(b []byte) (*RGB, error) {
 	total := f.w * f.h
-	var indices []byte // grows with what the file holds
+	indices := make([]byte, 0, total)
 	rle4 := f.compress == bmpRLE4
 	at := int(min(f.offset, int64(len(b))))
 	x := 0

@@ -30,7 +30,7 @@ func decodeAs(info Info, b []byte, o Options) (*RGB, error) {
 	case WebP:
 		return decodeWebP(b)
 	case PNG:
-		return decodePNG(info, b, o)
+		return decodePNG(b, o)
 	case BMP:
 		return decodeBMP(b)
 	case TIFF:

@@ -176,6 +176,9 @@ func (d *Decoder) run(b []byte, g Geometry, n *norm, out unsafe.Pointer, length,
 	}
 	d.ctx.setJob(g, n, d.options.maxPixels())
 	if f == JPEG && (!d.options.ApplyEXIF || Orientation(b) == 1) {
+		if err := checkJPEG(b, d.options); err != nil {
+			return err
+		}
 		return d.ctx.jpegResize(b, out, length*itemSize)
 	}
 	p, err := Decode(b, d.options)
@@ -212,6 +215,9 @@ func withContext(f func(*context) error) error {
 }
 
 func decodeJPEG(info Info, b []byte, o Options) (*RGB, error) {
+	if err := checkJPEG(b, o); err != nil { // a stream within a TIFF file has no other check
+		return nil, err
+	}
 	p := newRGB(info.W, info.H)
 	if err := withContext(func(c *context) error { return c.jpegDecode(b, o.maxPixels(), p.Pix) }); err != nil {
 		return nil, err
@@ -222,13 +228,16 @@ func decodeJPEG(info Info, b []byte, o Options) (*RGB, error) {
 // Resize resamples src to w × h without keeping the aspect ratio, as Pillow's Image.resize. A size that stays is a copy.
 func Resize(src *RGB, w, h int, f Filter) (*RGB, error) { return Transform(src, Squash(w, h, f)) }
 
+// maxResult is the most pixels that [Transform] makes.
+const maxResult = 179_000_000
+
 // Transform brings src into the geometry.
 func Transform(src *RGB, g Geometry) (*RGB, error) {
 	if err := src.check(); err != nil {
 		return nil, err
 	}
 	w, h := g.Size()
-	if w < 1 || h < 1 || int64(w) > DefaultMaxPixels/int64(h) {
+	if w < 1 || h < 1 || int64(w) > maxResult/int64(h) {
 		return nil, fmt.Errorf("pixel: cannot make a picture of %d×%d", w, h)
 	}
 	if err := checkOutput(g, 3*w*h); err != nil {

@@ -8,7 +8,7 @@ import (
 var (
 	// ErrDamaged: the bytes are not a whole, valid image.
 	ErrDamaged = errors.New("damaged image")
-	// ErrTooLarge: the header announces more pixels than [Options.MaxPixels].
+	// ErrTooLarge: more pixels, scans or memory than [Options] allow.
 	ErrTooLarge = errors.New("image too large")
 	// ErrUnknownFormat: no image format that is known, or a kind of it that is not decoded.
 	ErrUnknownFormat = errors.New("unsupported image format")

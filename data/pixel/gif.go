@@ -113,12 +113,8 @@ func decodeGIF(b []byte, o Options) (*RGB, error) {
 	if f.bits < 2 || f.bits > 8 {
 		return nil, damaged("GIF: a code size of %d bits", f.bits)
 	}
-	indices := make([]byte, f.fw*f.fh)
 	codes := lzw.NewReader(&subBlocks{rest: f.data}, lzw.LSB, f.bits)
 	defer codes.Close()
-	if n, err := io.ReadFull(codes, indices); err != nil {
-		return nil, damaged("GIF: pixel %d of %d: %w", n, len(indices), err)
-	}
 	var table [256][3]byte // indices behind the palette are black
 	for i := range table {
 		switch {
@@ -134,8 +130,11 @@ func decodeGIF(b []byte, o Options) (*RGB, error) {
 			copy(p.Pix[i:i+3], table[f.background][:])
 		}
 	}
+	src := make([]byte, f.fw)
 	for i := range f.fh {
-		src := indices[i*f.fw : (i+1)*f.fw]
+		if n, err := io.ReadFull(codes, src); err != nil {
+			return nil, damaged("GIF: pixel %d of %d: %w", i*f.fw+n, f.fw*f.fh, err)
+		}
 		dst := p.Pix[((f.y+gifRow(i, f.fh, f.interlaced))*f.w+f.x)*3:]
 		for x, v := range src {
 			copy(dst[3*x:3*x+3], table[v][:])

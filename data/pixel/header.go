@@ -46,7 +46,7 @@ func Sniff(b []byte) (Format, error) {
 	return "", unsupported("the file begins with % x, which is none of JPEG, PNG, GIF, BMP, TIFF, WebP", b[:min(len(b), 8)])
 }
 
-// Header reads a file's format and size and compares the size with the limit. It decodes nothing.
+// Header reads a file's format and size and compares them, and what decoding would take, with the limits. It decodes nothing.
 func Header(b []byte, o Options) (info Info, err error) {
 	f, err := Sniff(b)
 	if err != nil {
@@ -65,7 +65,11 @@ func Header(b []byte, o Options) (info Info, err error) {
 			return Info{}, goError(f, err)
 		}
 	}
-	return Info{Format: f, W: w, H: h}, nil
+	info = Info{Format: f, W: w, H: h}
+	if err := checkBudget(info, b, o); err != nil {
+		return Info{}, err
+	}
+	return info, nil
 }
 
 func headerSize(f Format, b []byte) (w, h int, err error) {

@@ -5,13 +5,15 @@ import (
 	"sync"
 )
 
-// DefaultMaxPixels is Pillow's limit: above it, Image.open raises DecompressionBombError.
-const DefaultMaxPixels = 178_956_970
-
 // Options are the limits and colour rules of decoding. The zero value is the default.
 type Options struct {
 	// MaxPixels is the largest accepted width × height; 0 means DefaultMaxPixels.
 	MaxPixels int64
+	// MaxScans is the largest accepted number of scans of a JPEG; 0 means DefaultMaxScans. A JPEG of the most pixels may have 12, a smaller one more, up to
+	// the same number of pixels times scans.
+	MaxScans int
+	// MaxMemory is how many bytes the decoding of a file may take; 0 means 256 MB, or 400 times the file's size where that is more.
+	MaxMemory int64
 	// PillowGray16 decodes 16-bit grey as Pillow does: min(v, 255), so nearly everything is white.
 	PillowGray16 bool
 	// ApplyEXIF turns and mirrors the picture as its EXIF orientation says (Pillow: ImageOps.exif_transpose).
@@ -25,6 +27,13 @@ func (o Options) maxPixels() int64 {
 		return o.MaxPixels
 	}
 	return DefaultMaxPixels
+}
+
+func (o Options) maxScans() int64 {
+	if o.MaxScans > 0 {
+		return int64(o.MaxScans)
+	}
+	return DefaultMaxScans
 }
 
 // Notices keeps each distinct remark once. Safe for many goroutines; the zero value is ready.

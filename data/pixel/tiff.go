@@ -5,8 +5,10 @@ import (
 	"compress/zlib"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math/bits"
+	"slices"
 
 	"golang.org/x/image/ccitt"
 	"golang.org/x/image/tiff/lzw"
@@ -55,16 +57,44 @@ const (
 type tiffFile struct {
 	b       []byte
 	order   binary.ByteOrder
-	tags    map[uint16][]uint64
+	tags    map[uint16]tiffValues
 	w, h    int
 	bits    int // of a sample
 	samples int // of a pixel
-	extra   []uint64
+	extra   tiffValues
 	photo   uint64
 	compr   uint64
 	format  uint64 // of samples: 1 unsigned, 2 signed, 3 floating point
 	planar  bool   // each sample in its own plane
 	tables  []byte
+	turned  []byte // a block whose bits are in the other order
+}
+
+// tiffValues are the numbers of a directory's entry, where they stand in the file: a few bytes of directory may name the whole file in each entry.
+type tiffValues struct {
+	data  []byte
+	size  int // bytes of a number
+	order binary.ByteOrder
+}
+
+func (v tiffValues) len() int {
+	if v.size == 0 {
+		return 0
+	}
+	return len(v.data) / v.size
+}
+
+func (v tiffValues) at(i int) uint64 {
+	switch b := v.data[i*v.size:]; v.size {
+	case 1:
+		return uint64(b[0])
+	case 2:
+		return uint64(v.order.Uint16(b))
+	case 4:
+		return uint64(v.order.Uint32(b))
+	default:
+		return v.order.Uint64(b)
+	}
 }
 
 func isTIFF(b []byte) bool {
@@ -83,7 +113,7 @@ func parseTIFF(b []byte) (*tiffFile, error) {
 	if len(b) < 8 {
 		return nil, short
 	}
-	f := &tiffFile{b: b, order: binary.LittleEndian, tags: map[uint16][]uint64{}}
+	f := &tiffFile{b: b, order: binary.LittleEndian, tags: map[uint16]tiffValues{}}
 	if b[0] == 'M' {
 		f.order = binary.BigEndian
 	}
@@ -158,26 +188,13 @@ func (f *tiffFile) entry(e []byte, word int) bool {
 		f.tables = data[:count*size]
 		return true
 	}
-	values := make([]uint64, count)
-	for i := range values {
-		switch v := data[uint64(i)*size:]; size {
-		case 1:
-			values[i] = uint64(v[0])
-		case 2:
-			values[i] = uint64(f.order.Uint16(v))
-		case 4:
-			values[i] = uint64(f.order.Uint32(v))
-		case 8:
-			values[i] = f.order.Uint64(v)
-		}
-	}
-	f.tags[tag] = values
+	f.tags[tag] = tiffValues{data[:count*size], int(size), f.order}
 	return true
 }
 
 func (f *tiffFile) first(tag uint16, otherwise uint64) uint64 {
-	if v := f.tags[tag]; len(v) > 0 {
-		return v[0]
+	if v := f.tags[tag]; v.len() > 0 {
+		return v.at(0)
 	}
 	return otherwise
 }
@@ -199,9 +216,9 @@ func (f *tiffFile) describe() error {
 	}
 	f.samples = int(samples)
 	depth := f.first(tiffBits, 1)
-	for i, d := range f.tags[tiffBits] {
-		if d != depth && i < f.samples {
-			return unsupported("TIFF: samples of %v bits", f.tags[tiffBits])
+	for i := range min(f.tags[tiffBits].len(), f.samples) {
+		if d := f.tags[tiffBits].at(i); d != depth {
+			return unsupported("TIFF: samples of %d and %d bits", depth, d)
 		}
 	}
 	f.bits = int(min(depth, 64))
@@ -209,7 +226,7 @@ func (f *tiffFile) describe() error {
 	known := want > 0 && f.samples >= want
 	switch f.photo {
 	case 0, 1:
-		known = known && (f.samples == 1 || f.samples == 2 && f.bits == 8 && len(f.extra) == 1 && f.extra[0] != 1)
+		known = known && (f.samples == 1 || f.samples == 2 && f.bits == 8 && f.extra.len() == 1 && f.extra.at(0) != 1)
 		switch {
 		case f.bits == 1, f.bits == 2, f.bits == 4, f.bits == 8, f.bits == 16 && f.format <= 2:
 		case f.bits == 32:
@@ -220,7 +237,7 @@ func (f *tiffFile) describe() error {
 	case 2, 5:
 		known = known && (f.bits == 8 || f.bits == 16) && f.format == 1
 	case 3:
-		known = known && (f.bits == 1 || f.bits == 2 || f.bits == 4 || f.bits == 8) && len(f.tags[tiffColorMap]) >= 3<<f.bits
+		known = known && (f.bits == 1 || f.bits == 2 || f.bits == 4 || f.bits == 8) && f.tags[tiffColorMap].len() >= 3<<f.bits
 	case 6:
 		known = known && f.compr == tiffJPEG && f.samples == 3 && f.bits == 8
 	default:
@@ -286,7 +303,7 @@ func decodeTIFF(b []byte, o Options) (*RGB, error) {
 
 // tiffLayout is how the picture is cut into strips or tiles.
 type tiffLayout struct {
-	offsets, sizes []uint64
+	offsets, sizes tiffValues
 	w, h           int // of a block; strips are as wide as the picture
 	across, down   int
 	tiles          bool
@@ -299,7 +316,7 @@ func (f *tiffFile) layout() (tiffLayout, error) {
 		l.planes = f.samples
 	}
 	rows := f.first(tiffRowsPerStrip, uint64(f.h))
-	if l.offsets == nil {
+	if l.offsets.len() == 0 {
 		l.tiles, l.offsets, l.sizes = true, f.tags[tiffTileOffsets], f.tags[tiffTileBytes]
 		width := f.first(tiffTileWidth, 0)
 		rows = f.first(tiffTileHeight, 0)
@@ -317,15 +334,32 @@ func (f *tiffFile) layout() (tiffLayout, error) {
 		l.h = int(min(rows, uint64(f.h)))
 	}
 	l.across, l.down = (f.w+l.w-1)/l.w, (f.h+l.h-1)/l.h
-	if need := l.across * l.down * l.planes; len(l.offsets) < need {
-		return l, damaged("TIFF: %d strips or tiles, %d are needed", len(l.offsets), need)
+	need := int64(l.across) * int64(l.down) * int64(l.planes)
+	if int64(l.offsets.len()) < need {
+		return l, damaged("TIFF: %d strips or tiles, %d are needed", l.offsets.len(), need)
+	}
+	if most := tiffBlocks + int64(f.w)*int64(f.h)/256; need > most { // each costs microseconds, however small
+		return l, fmt.Errorf("%w: a TIFF of %d×%d pixels in %d strips or tiles; at most %d are decoded", ErrTooLarge, f.w, f.h, need, most)
 	}
 	return l, nil
 }
 
+// tiffBlocks is how many strips or tiles a small file may have.
+const tiffBlocks = 1 << 16
+
+// memory is what decoding takes: the planes, a block and the picture.
+func (f *tiffFile) memory(l tiffLayout) int64 {
+	pixels, block := int64(f.w)*int64(f.h), int64(l.w)*int64(l.h)
+	if f.compr == tiffJPEG { // whose streams are checked one by one
+		return 6 * pixels
+	}
+	samples := int64(f.samples * f.bits)
+	return 3*pixels + (pixels*samples+block*samples/int64(l.planes))/8
+}
+
 // block returns the stored bytes of a block; uncompressed ones may lack their size.
 func (f *tiffFile) block(l tiffLayout, i int, plain int) ([]byte, error) {
-	at := l.offsets[i]
+	at := l.offsets.at(i)
 	if at > uint64(len(f.b)) {
 		return nil, damaged("TIFF: strip or tile %d lies behind the end of the file", i)
 	}
@@ -336,8 +370,8 @@ func (f *tiffFile) block(l tiffLayout, i int, plain int) ([]byte, error) {
 		}
 		return rest[:plain], nil
 	}
-	if i < len(l.sizes) && l.sizes[i] <= uint64(len(rest)) {
-		rest = rest[:l.sizes[i]]
+	if i < l.sizes.len() && l.sizes.at(i) <= uint64(len(rest)) {
+		rest = rest[:l.sizes.at(i)]
 	}
 	return rest, nil
 }
@@ -387,12 +421,17 @@ func (f *tiffFile) fromPlanes(l tiffLayout, o Options) (*RGB, error) {
 	return f.convert(planes, row, o), nil
 }
 
+// tiffSpare is how much longer than its pixels and again as long a compressed block may be: tables, empty runs.
+const tiffSpare = 1 << 16
+
 // expand undoes the compression of a block of that many pixels.
 func (f *tiffFile) expand(out, raw []byte, w, h int) error {
 	if f.first(tiffFillOrder, 1) == 2 {
-		turned := make([]byte, len(raw))
-		for i, v := range raw {
-			turned[i] = bits.Reverse8(v)
+		n := min(len(raw), 2*len(out)+tiffSpare) // all blocks may name the whole file
+		turned := slices.Grow(f.turned[:0], n)[:n]
+		f.turned = turned
+		for i := range turned {
+			turned[i] = bits.Reverse8(raw[i])
 		}
 		raw = turned
 	}

@@ -2,6 +2,7 @@ package pixel
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 )
 
@@ -23,7 +24,7 @@ func (f *tiffFile) convert(planes [][]byte, row int, o Options) *RGB {
 	var pixel func(y, x int, dst []byte)
 	switch {
 	case f.photo == 2:
-		premultiplied := len(f.extra) > 0 && f.extra[0] == 1 && f.samples > 3
+		premultiplied := f.extra.len() > 0 && f.extra.at(0) == 1 && f.samples > 3
 		pixel = func(y, x int, dst []byte) {
 			for c := range 3 {
 				dst[c] = sample(y, x, c)
@@ -74,7 +75,7 @@ func (f *tiffFile) greys() (t [256][3]byte) {
 	for i := range n {
 		if f.photo == 3 {
 			m := f.tags[tiffColorMap]
-			t[i] = [3]byte{byte(m[i] / 256), byte(m[n+i] / 256), byte(m[2*n+i] / 256)}
+			t[i] = [3]byte{byte(m.at(i) / 256), byte(m.at(n+i) / 256), byte(m.at(2*n+i) / 256)}
 			continue
 		}
 		v := byte(i * 255 / (n - 1))
@@ -136,6 +137,7 @@ func (f *tiffFile) fromJPEG(l tiffLayout, o Options) (*RGB, error) {
 		head = append(head, t[2:len(t)-2]...)
 	}
 	var p *RGB
+	var copied, pixels, work int64 // of all streams, which may overlap
 	for y := range l.down {
 		for x := range l.across {
 			raw, err := f.block(l, y*l.across+x, 0)
@@ -145,6 +147,9 @@ func (f *tiffFile) fromJPEG(l tiffLayout, o Options) (*RGB, error) {
 			if len(raw) < 4 || raw[0] != 0xff || raw[1] != 0xd8 {
 				return nil, damaged("TIFF: strip or tile %d is no JPEG stream", y*l.across+x)
 			}
+			if copied += int64(len(head) + len(raw)); copied > 4*int64(len(f.b))+int64(l.across*l.down)*tiffSpare {
+				return nil, fmt.Errorf("%w: the JPEG streams of this TIFF overlap", ErrTooLarge)
+			}
 			stream := append(append([]byte(nil), head...), raw[2:]...)
 			w, h, err := jpegSize(stream)
 			if err != nil {
@@ -152,6 +157,11 @@ func (f *tiffFile) fromJPEG(l tiffLayout, o Options) (*RGB, error) {
 			}
 			if w < min(l.w, f.w-x*l.w) || h < min(l.h, f.h-y*l.h) || w > l.w || h > max(l.h, f.h) {
 				return nil, damaged("TIFF: a JPEG stream of %d×%d in a strip or tile of %d×%d", w, h, l.w, l.h)
+			}
+			size := int64(w) * int64(h)
+			pixels, work = pixels+size, work+size*max(walkJPEG(stream).scans, 1)
+			if pixels > 2*int64(f.w)*int64(f.h)+1<<20 || work > scansOfLargest*max(o.maxPixels(), DefaultMaxPixels) {
+				return nil, fmt.Errorf("%w: the JPEG streams of this TIFF have %d pixels, %d in all their scans, the picture %d×%d", ErrTooLarge, pixels, work, f.w, f.h)
 			}
 			part, err := decodeJPEG(Info{Format: JPEG, W: w, H: h}, stream, o)
 			if err != nil {

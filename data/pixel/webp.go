@@ -3,6 +3,7 @@ package pixel
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"image"
 
 	"golang.org/x/image/vp8"
@@ -60,6 +61,26 @@ func webpSize(b []byte) (w, h int, err error) {
 	return f.w, f.h, err
 }
 
+// memory is what decoding takes. Lossless files can hold any number of pixels of one colour in a few bytes, so large ones must be as plausible as a PNG.
+func (f *webpFrame) memory() (int64, error) {
+	w, h, err := f.streamSize()
+	if err != nil {
+		return 0, err
+	}
+	pixels, canvas := int64(w)*int64(h), 3*int64(f.w)*int64(f.h)
+	if w == f.w && h == f.h {
+		canvas = 0
+	}
+	if !f.lossless {
+		return pixels*9/2 + canvas, nil
+	}
+	const anyway = 8 << 20 // pixels
+	if 3*(pixels-anyway)/deflateRatio > int64(len(f.data)) {
+		return 0, fmt.Errorf("%w: a lossless WebP of %d×%d pixels in %d bytes, which no photo takes", ErrTooLarge, w, h, len(f.data))
+	}
+	return 8*pixels + canvas, nil
+}
+
 func decodeWebP(b []byte) (*RGB, error) {
 	f, err := parseWebP(b)
 	if err != nil {
@@ -71,9 +92,11 @@ func decodeWebP(b []byte) (*RGB, error) {
 		if err != nil {
 			return nil, damaged("WebP: %w", err)
 		}
-		if picture, err = toRGB(m, Options{}); err != nil {
-			return nil, err
+		n, ok := m.(*image.NRGBA)
+		if !ok {
+			return nil, unsupported("WebP: pixels of type %T", m)
 		}
+		picture = withoutAlpha(n)
 	} else {
 		m, err := decodeVP8(f.data)
 		if err != nil {
@@ -89,6 +112,17 @@ func decodeWebP(b []byte) (*RGB, error) {
 		copy(p.Pix[((f.y+y)*p.W+f.x)*3:], picture.Pix[y*picture.W*3:(y+1)*picture.W*3])
 	}
 	return p, nil
+}
+
+// withoutAlpha turns a picture into RGB in its own memory.
+func withoutAlpha(m *image.NRGBA) *RGB {
+	w, h := m.Rect.Dx(), m.Rect.Dy()
+	for y := range h {
+		for x := range w {
+			copy(m.Pix[(y*w+x)*3:][:3], m.Pix[y*m.Stride+4*x:])
+		}
+	}
+	return &RGB{W: w, H: h, Pix: m.Pix[: 3*w*h : 3*w*h]}
 }
 
 func decodeVP8(stream []byte) (*image.YCbCr, error) {
