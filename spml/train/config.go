@@ -138,6 +138,9 @@ func (c Config) Resolve() (Config, error) {
 	fail := func(format string, a ...any) (Config, error) {
 		return Config{}, &ConfigError{fmt.Sprintf(format, a...)}
 	}
+	if err := c.checkBounds(); err != nil {
+		return Config{}, err
+	}
 	if c.Data == "" {
 		return fail("no data set; give --data FOLDER (what can be read: spml data formats) or --data shapes")
 	}
@@ -238,6 +241,9 @@ func (c Config) Resolve() (Config, error) {
 		if !(n.v > 0) {
 			return fail("%s is %v, want more than 0", n.name, n.v)
 		}
+	}
+	if err := c.checkBatch(); err != nil {
+		return Config{}, err
 	}
 	if err := c.resolvePseudo(e); err != nil {
 		return Config{}, err

@@ -13,5 +13,6 @@
 // # Threads and errors
 //
 // Run and Evaluate keep one OS thread each and may run side by side. A Tagger is safe for many goroutines. Every function returns
-// errors; a broken image is named and left out, never a crash. Cancelling the context ends a run after the current step.
+// errors; a broken image is named and left out, never a crash. A panic, be it of an Events function, comes
+// back as a *PanicError with its stack. Cancelling the context ends a run after the current step.
 package train

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/torch"
@@ -36,7 +37,8 @@ type ExportOptions struct {
 }
 
 // Export writes the saved model of a run directory (or of a model folder) to a path that must not exist.
-func Export(dir, to string, o ExportOptions) error {
+func Export(dir, to string, o ExportOptions) (err error) {
+	defer caught.Recover(&err)
 	if all := []string{ExportTimm, ExportSafetensors, ExportTorchScript}; !slices.Contains(all, o.Form) {
 		return &ConfigError{fmt.Sprintf("no form is called %q; there are %s", o.Form, strings.Join(all, ", "))}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -39,9 +40,9 @@ type Result struct {
 
 // Run trains by a configuration. Cancelling ctx, its deadline, or MaxSteps ends it after the current step, with a checkpoint where there is a run
 // directory; the error is then a *StoppedError.
-func Run(ctx context.Context, c Config, ev Events) (*Result, error) {
-	c, err := c.prepare()
-	if err != nil {
+func Run(ctx context.Context, c Config, ev Events) (_ *Result, err error) {
+	defer caught.Recover(&err)
+	if c, err = c.prepare(); err != nil {
 		return nil, err
 	}
 	procs := processesOf(ctx)
@@ -56,7 +57,8 @@ func Run(ctx context.Context, c Config, ev Events) (*Result, error) {
 
 // Resume goes on with the run of a directory from its newest sound checkpoint, or from the start where it has none. A run that is done
 // gives its result again. change, if not nil, may raise budgets, MaxSteps and SaveEvery, KeepLast, KeepBest, and name another Device, on which the last bits differ; other changes are an error.
-func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (*Result, error) {
+func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (_ *Result, err error) {
+	defer caught.Recover(&err)
 	c, err := ReadRun(dir)
 	if err != nil {
 		return nil, err
@@ -135,8 +137,12 @@ func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, er
 	return res, err
 }
 
-// guard keeps f on one OS thread and turns a panic of tensor maths into its error.
+// PanicError is a mistake of ours, or a panic of a caller's function, as an error; Stack says where. No function of this package panics.
+type PanicError = caught.Error
+
+// guard keeps f on one OS thread and turns a panic into its error: of tensor maths a *torch.Error, any other a *PanicError.
 func guard(f func() error) (err error) {
+	defer caught.Recover(&err)
 	return torch.Do(func() error {
 		if e := torch.Try(func() { err = f() }); e != nil {
 			return e

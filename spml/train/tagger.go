@@ -9,6 +9,7 @@ import (
 	"sort"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/dualcoop"
 	"github.com/gospml/gospml/torch"
@@ -39,7 +40,8 @@ type TaggerOptions struct {
 }
 
 // Load reads the model of a run directory (or a model folder itself).
-func Load(dir string, opt TaggerOptions) (*Tagger, error) {
+func Load(dir string, opt TaggerOptions) (_ *Tagger, err error) {
+	defer caught.Recover(&err)
 	if err := torch.Available(); err != nil {
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func (t *Tagger) SetThreshold(threshold float64) {
 
 // Present says whether a label counts as present at a probability; class is its place in Config.LabelNames.
 func (t *Tagger) Present(class int, probability float32) bool {
-	return float64(probability) > t.Config.threshold(class)
+	return class >= 0 && class < t.Config.NumClasses && float64(probability) > t.Config.threshold(class)
 }
 
 // Tag decodes one photo and returns all labels, the most probable first.
@@ -141,9 +143,9 @@ func (t *Tagger) TagFile(ctx context.Context, path string) ([]Label, error) {
 }
 
 // Probabilities decodes one photo and returns σ(z) for every class, in the order of Config.LabelNames.
-func (t *Tagger) Probabilities(ctx context.Context, photo []byte) ([]float32, error) {
-	var out []float32
-	err := t.pool.Run(ctx, func() error {
+func (t *Tagger) Probabilities(ctx context.Context, photo []byte) (out []float32, err error) {
+	defer caught.Recover(&err)
+	err = t.pool.Run(ctx, func() error {
 		x, err := t.input(photo)
 		if err != nil {
 			return err

@@ -86,7 +86,10 @@ func exitCode(ctx context.Context, err error) int {
 	}
 	var stopped *train.StoppedError
 	var errno syscall.Errno
+	var fault *train.PanicError
 	switch {
+	case errors.As(err, &fault):
+		return exitInternal
 	case errors.As(err, &errno) && errors.As(err, &stopped): // the checkpoint could not be written
 		return exitIO
 	case errors.As(err, &stopped) && !errors.Is(err, context.Canceled), is(train.ErrStop):

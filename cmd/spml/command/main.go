@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -60,6 +61,10 @@ func run(ctx context.Context, args []string) (code int) {
 	}
 	code = exitCode(ctx, err)
 	fmt.Fprintf(os.Stderr, "spml: %v\n", err)
+	var fault *train.PanicError
+	if errors.As(err, &fault) {
+		fmt.Fprintf(os.Stderr, "\n%s", fault.Stack)
+	}
 	if code == exitUsage && isUsage(err) {
 		fmt.Fprintf(os.Stderr, "Run `%s --help` for usage.\n", cmd.CommandPath())
 	}
