@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/gospml/gospml/cuda"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -124,7 +125,9 @@ func (g *graphs) run(tower string, x *torch.Tensor, f func(*torch.Tensor) *torch
 func (g *graphs) capture(x *torch.Tensor, f func(*torch.Tensor) *torch.Tensor) (*captured, error) {
 	c := &captured{}
 	inside := func(work func(s *torch.Arena)) error {
-		return torch.Try(func() { torch.Scope(func(s *torch.Arena) { torch.NoGrad(func() { work(s) }) }) })
+		return caught.Do(func() error {
+			return torch.Try(func() { torch.Scope(func(s *torch.Arena) { torch.NoGrad(func() { work(s) }) }) })
+		})
 	}
 	step := func() error { return inside(func(*torch.Arena) { c.out.Copy_(f(c.in)) }) }
 	done := make(chan error)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gospml/gospml/clip/tokenizer"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -68,7 +69,8 @@ type wideJob struct {
 }
 
 // Open loads a CLIP (see [Load]) and makes a Model of it.
-func Open(path string, o Options) (*Model, error) {
+func Open(path string, o Options) (_ *Model, err error) {
+	defer caught.Recover(&err)
 	if err := o.checkDevice(); err != nil {
 		return nil, err
 	}
@@ -84,11 +86,17 @@ func Open(path string, o Options) (*Model, error) {
 }
 
 // NewModel makes a Model of a CLIP, which it takes over: the parameters are converted in place or freed.
-func NewModel(c *CLIP, o Options) (*Model, error) { return newModel(c, nil, o) }
+func NewModel(c *CLIP, o Options) (_ *Model, err error) {
+	defer caught.Recover(&err)
+	return newModel(c, nil, o)
+}
 
 func newModel(c *CLIP, l *Loaded, o Options) (*Model, error) {
 	if o.DType == 0 {
 		o.DType = torch.Float32
+	}
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	if o.Batch < 1 {
 		o.Batch = 32
@@ -150,6 +158,26 @@ func newModel(c *CLIP, l *Loaded, o Options) (*Model, error) {
 	}
 	go m.runWide()
 	return m, nil
+}
+
+// Largest numbers of Options.
+const (
+	maxSide    = 1 << 13
+	maxBatch   = 1 << 20
+	maxWorkers = 1 << 14
+)
+
+// check refuses numbers that cannot be meant.
+func (o *Options) check() error {
+	for _, x := range []struct {
+		what    string
+		v, most int
+	}{{"Batch", o.Batch, maxBatch}, {"Workers", o.Workers, maxWorkers}, {"Graphs", o.Graphs, maxBatch}, {"ImageSize", o.ImageSize[0], maxSide}, {"ImageSize", o.ImageSize[1], maxSide}} {
+		if x.v > x.most {
+			return fmt.Errorf("clip: Options.%s is %d, want at most %d", x.what, x.v, x.most)
+		}
+	}
+	return nil
 }
 
 // packs says whether the weights are packed.
@@ -217,9 +245,12 @@ func (m *Model) runWide() {
 				err := errEnded
 				func() {
 					defer func() { j.answer <- err }() // also when f panics
-					if e := torch.Try(func() { err = j.f() }); e != nil {
-						err = e
-					}
+					err = caught.Do(func() (err error) {
+						if e := torch.Try(func() { err = j.f() }); e != nil {
+							return e
+						}
+						return err
+					})
 				}()
 			}
 		}
@@ -363,7 +394,11 @@ func (m *Model) encodeFiles(ctx context.Context, n int, fetch func(int) ([]byte,
 	go func() {
 		defer close(next)
 		for from := 0; from < n; from += m.o.Batch {
-			x, err := m.prepare(ctx, min(n-from, m.o.Batch), func(i int) ([]byte, error) { return fetch(from + i) })
+			var x *torch.Tensor
+			err := caught.Do(func() (err error) {
+				x, err = m.prepare(ctx, min(n-from, m.o.Batch), func(i int) ([]byte, error) { return fetch(from + i) })
+				return err
+			})
 			if p, ok := err.(*PictureError); ok {
 				p.Index += from
 			}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -198,8 +199,8 @@ func NewPreprocessor(p Preprocess, h, w, workers int, o pixel.Options) (*Preproc
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	if h < 1 || w < 1 {
-		return nil, fmt.Errorf("clip: preprocessing: a picture of %d×%d", h, w)
+	if h < 1 || w < 1 || h > maxSide || w > maxSide {
+		return nil, fmt.Errorf("clip: preprocessing: a picture of %d×%d, want sides of 1 to %d", h, w, maxSide)
 	}
 	if err := pixel.Available(); err != nil {
 		return nil, err
@@ -258,11 +259,13 @@ func (p *Preprocessor) batch(ctx context.Context, n int, fetch func(i int) ([]by
 					if i >= n || ctx.Err() != nil {
 						return
 					}
-					b, err := fetch(i)
-					if err == nil {
-						err = p.one(d, b, h, w, data[i*size:(i+1)*size])
-					}
-					errs[i] = err
+					errs[i] = caught.Do(func() error {
+						b, err := fetch(i)
+						if err == nil {
+							err = p.one(d, b, h, w, data[i*size:(i+1)*size])
+						}
+						return err
+					})
 				}
 			})
 		}

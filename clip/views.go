@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -54,7 +55,7 @@ func (p *Preprocessor) Views(ctx context.Context, files [][]byte, n int, parts f
 					}
 					dst := data[i*size : (i+1)*size]
 					if parts == nil {
-						broken[i] = p.one(d, files[i], h, w, dst)
+						broken[i] = caught.Do(func() error { return p.one(d, files[i], h, w, dst) })
 						continue
 					}
 					c := &shared[i]
@@ -115,7 +116,7 @@ type cutting struct {
 
 // open decodes a file and finds its n parts.
 func (c *cutting) open(p *Preprocessor, d *decoding, b []byte, n int, parts func(w, h int) ([]image.Rectangle, error)) {
-	c.err = func() (err error) {
+	c.err = caught.Do(func() error {
 		if err := d.open(p.options); err != nil {
 			return err
 		}
@@ -137,7 +138,7 @@ func (c *cutting) open(p *Preprocessor, d *decoding, b []byte, n int, parts func
 		}
 		c.rgb, c.boxes = rgb, boxes
 		return nil
-	}()
+	})
 }
 
 // work prepares parts until all are taken.
@@ -148,7 +149,8 @@ func (c *cutting) work(p *Preprocessor, d *decoding, h, w int, dst []float32) {
 		if j >= len(c.boxes) {
 			return
 		}
-		if err := p.part(d, c.rgb, c.boxes[j], h, w, dst[j*size:(j+1)*size]); err != nil {
+		err := caught.Do(func() error { return p.part(d, c.rgb, c.boxes[j], h, w, dst[j*size:(j+1)*size]) })
+		if err != nil {
 			c.mu.Lock()
 			c.err = err
 			c.mu.Unlock()

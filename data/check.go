@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/caught"
 )
 
 // Photo is what [CheckPhotos] finds out about a row's photo.
@@ -34,6 +36,9 @@ func CheckPhotos(ctx context.Context, d *Dataset, o CheckOptions, f func(Photo) 
 	raw, ok := d.Source.(RawSource)
 	if !ok {
 		return errNoFiles
+	}
+	if o.Jobs > 1<<14 {
+		return fmt.Errorf("data: %d goroutines: want at most %d", o.Jobs, 1<<14)
 	}
 	if o.Jobs < 1 {
 		o.Jobs = runtime.GOMAXPROCS(0)
@@ -67,7 +72,9 @@ func CheckPhotos(ctx context.Context, d *Dataset, o CheckOptions, f func(Photo) 
 					return
 				}
 				var p Photo
-				p, buf = checkPhoto(raw, row, o, buf)
+				if err := caught.Do(func() error { p, buf = checkPhoto(raw, row, o, buf); return nil }); err != nil { // of the source
+					p.Err = err
+				}
 				p.Name = d.Images[row]
 				if cap(buf) > keepBytes {
 					buf = nil

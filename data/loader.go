@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/caught"
 )
 
 // LoaderOptions are the choices of [NewLoader].
@@ -86,12 +87,15 @@ func NewLoader(ds *Dataset, opt LoaderOptions) (*Loader, error) {
 	if ds.Source == nil {
 		return nil, fmt.Errorf("data: %s has no images: name their folder (option images)", ds.Name)
 	}
-	const maxSide = 1 << 14
+	const maxSide, maxWorkers = 1 << 14, 1 << 14
 	if opt.Width < 1 || opt.Height < 1 || opt.Width > maxSide || opt.Height > maxSide {
 		return nil, fmt.Errorf("data: images of %d x %d: sides must be 1 to %d", opt.Width, opt.Height, maxSide)
 	}
 	if opt.Workers < 0 || opt.Prefetch < 0 || opt.CacheBytes < 0 || opt.CacheFileBytes < 0 {
 		return nil, fmt.Errorf("data: %d workers, %d batches ahead, %d bytes of cache: none may be negative", opt.Workers, opt.Prefetch, opt.CacheBytes)
+	}
+	if opt.Workers > maxWorkers || opt.Prefetch > maxWorkers {
+		return nil, fmt.Errorf("data: %d workers, %d batches ahead: want at most %d", opt.Workers, opt.Prefetch, maxWorkers)
 	}
 	if opt.Workers == 0 {
 		opt.Workers = runtime.GOMAXPROCS(0)
@@ -178,10 +182,17 @@ func (l *Loader) walk(ctx context.Context, p Plan, yield func(*Batch, error) boo
 		free <- s
 	}
 	parts := make(chan part, 4*len(l.readers))
-	for _, r := range l.readers {
-		wg.Go(func() { l.work(ctx, cancel, r, parts) })
+	walkers := func(f func()) { // a panic, of a caller's Flip, Source or logger too, ends the walk
+		wg.Go(func() {
+			if err := caught.Do(func() error { f(); return nil }); err != nil {
+				cancel(err)
+			}
+		})
 	}
-	wg.Go(func() { l.plan(ctx, p, free, ready, parts) })
+	for _, r := range l.readers {
+		walkers(func() { l.work(ctx, cancel, r, parts) })
+	}
+	walkers(func() { l.plan(ctx, p, free, ready, parts) })
 
 	given := 0
 	for range p.Batches() - p.Start {

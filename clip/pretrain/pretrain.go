@@ -20,6 +20,7 @@ import (
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/clip/tokenizer"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/dist"
 	"github.com/gospml/gospml/torch/nn"
@@ -63,6 +64,12 @@ type Events struct {
 // maxScale bounds the temperature, as OpenAI's training did.
 const maxScale = 100
 
+// Largest numbers of Settings.
+const (
+	mostSteps = 1 << 30
+	mostBatch = 1 << 20
+)
+
 // ErrNotFinite is returned when the loss is NaN or infinite.
 var ErrNotFinite = errors.New("pretrain: the loss is not finite; a smaller learning rate may help")
 
@@ -75,13 +82,16 @@ func Run(ctx context.Context, s Settings, pairs Pairs, e Events) (*clip.CLIP, er
 // RunGroup is Run in all processes of a group, each with the same settings and pairs: of every batch of s.Batch pairs, which the group's size has to divide, a process encodes its own part, and
 // the loss is that of the whole batch over embeddings gathered from all. The numbers are those of one process; a ModifiedResNet's normalisation takes its statistics over all parts. Every
 // process returns the model of the first. A nil group is one process.
-func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Events) (*clip.CLIP, error) {
+func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Events) (_ *clip.CLIP, err error) {
+	defer caught.Recover(&err)
 	c := s.Model
 	switch {
 	case c.Vision == nil || c.Text == nil:
 		return nil, errors.New("pretrain: a model of two towers is needed")
 	case s.Steps < 1 || s.Batch < 2 || !(s.LR > 0) || s.Warmup < 0:
 		return nil, fmt.Errorf("pretrain: steps %d, batch %d (at least 2), learning rate %v, warm-up %d", s.Steps, s.Batch, s.LR, s.Warmup)
+	case s.Steps > mostSteps || s.Batch > mostBatch || s.Warmup > mostSteps || s.LR > 1e6 || !(s.WeightDecay >= 0 && s.WeightDecay <= 1e6):
+		return nil, fmt.Errorf("pretrain: steps %d (at most %d), batch %d (at most %d), warm-up %d, learning rate %v, weight decay %v (0 to 1,000,000)", s.Steps, mostSteps, s.Batch, mostBatch, s.Warmup, s.LR, s.WeightDecay)
 	case c.Text.VocabSize != tokenizer.VocabSize:
 		return nil, fmt.Errorf("pretrain: the tokenizer has %d tokens, the model's vocabulary %d", tokenizer.VocabSize, c.Text.VocabSize)
 	}
@@ -105,7 +115,7 @@ func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Eve
 	small.VocabSize = len(v.ids)
 	c.Text = &small
 	var m *clip.CLIP
-	err := torch.Do(func() (err error) {
+	err = torch.Do(func() (err error) {
 		torch.ManualSeed(s.Seed)
 		if m, err = clip.New(c); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package pretrain
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -32,9 +33,10 @@ func Shapes() Settings {
 // ShapesPictures is how many pictures the built-in model is trained on.
 const ShapesPictures = 8000
 
-// NewShapes gives pictures 0 to n-1 of a seed, in random order again and again, with captions that name one or two labels of each, chosen at random. The captions of a batch differ as long as pictures
+// NewShapes gives pictures 0 to n-1 of a seed, in random order again and again, with captions that name one or two labels of each, chosen at random; without pictures (n below 1) Next is an error. The captions of a batch differ as long as pictures
 // with others are found, because InfoNCE takes every other caption for a wrong one. Not safe for concurrent use.
 func NewShapes(seed uint64, n int) Pairs {
+	n = max(n, 0)
 	d := &drawn{random: rand.New(rand.NewPCG(seed, 1)), pictures: make([]byte, n*shapes.PictureBytes), labels: make([][len(shapes.Classes)]int8, n)}
 	var wg sync.WaitGroup
 	workers := runtime.NumCPU()
@@ -71,6 +73,9 @@ func (d *drawn) Vocabulary() []string {
 func (d *drawn) Next(pictures []byte, n int) ([]string, error) {
 	if len(pictures) != n*shapes.PictureBytes {
 		return nil, fmt.Errorf("pretrain: drawn pictures are %d×%d", shapes.Size, shapes.Size)
+	}
+	if len(d.labels) == 0 {
+		return nil, errors.New("pretrain: there are no drawn pictures")
 	}
 	seen := make(map[string]bool, n)
 	captions := make([]string, n)

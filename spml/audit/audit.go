@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/caught"
 )
 
 // Source is one of the three witnesses.
@@ -95,7 +96,8 @@ type pair struct {
 // sources agree so comes before one that a single source is sure of.
 //
 // Source: R. A. Fisher, Statistical Methods for Research Workers, section 21.1.
-func Rank(ctx context.Context, e *Evidence, o Options) (*Table, error) {
+func Rank(ctx context.Context, e *Evidence, o Options) (_ *Table, err error) {
+	defer caught.Recover(&err)
 	ds, c := e.Data, e.Data.C()
 	if o.Of == "" {
 		if o.Of = Full; ds.Observed != nil {

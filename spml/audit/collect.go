@@ -8,6 +8,7 @@ import (
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 )
@@ -25,7 +26,8 @@ type CollectOptions struct {
 
 // Collect asks the three sources: the run's model of all photos, the image-text model, and the nearest photos in the model's features. A source that cannot be asked is
 // absent, and Note says why, once. The caller closes the data set of the evidence.
-func Collect(ctx context.Context, run string, o CollectOptions) (*Evidence, error) {
+func Collect(ctx context.Context, run string, o CollectOptions) (_ *Evidence, err error) {
+	defer caught.Recover(&err)
 	note := o.Note
 	if note == nil {
 		note = func(string) {}

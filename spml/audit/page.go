@@ -62,7 +62,7 @@ func (t *Table) WritePage(w io.Writer, ds *data.Dataset, o PageOptions) error {
 	if o.Title == "" {
 		o.Title = "Labels of " + t.Name + " that are probably missing"
 	}
-	shown := min(o.Photos, len(t.Candidates))
+	shown := max(0, min(o.Photos, len(t.Candidates)))
 	head := struct {
 		*Table
 		PageOptions

@@ -25,6 +25,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/train"
@@ -155,7 +156,8 @@ type job struct {
 }
 
 // Run trains what is missing and makes the table. A stopped context ends it; called again it goes on.
-func Run(ctx context.Context, o Options) (*Table, error) {
+func Run(ctx context.Context, o Options) (_ *Table, err error) {
+	defer caught.Recover(&err)
 	if len(o.Variants) == 0 || len(o.Seeds) == 0 || o.Dir == "" {
 		return nil, &train.ConfigError{Msg: "a comparison wants methods, seeds and a folder for its runs"}
 	}
@@ -312,15 +314,18 @@ func (o *Options) train(ctx context.Context, jobs []*job) error {
 		wait.Go(func() {
 			for j := range todo {
 				begun := time.Now()
-				err := j.run(ctx)
+				err := caught.Do(func() error { return j.run(ctx) })
 				mu.Lock()
+				if err == nil {
+					done++
+					err = caught.Do(func() error { // Note is a caller's
+						o.note("%d/%d  %s seed %d: test mAP %.2f (%v)", done, len(jobs), o.Variants[j.variant].Name, o.Seeds[j.seed], j.result.Best.TestMAP, time.Since(begun).Round(100*time.Millisecond))
+						return nil
+					})
+				}
 				if err != nil && first == nil {
 					first = fmt.Errorf("%s, seed %d: %w", o.Variants[j.variant].Name, o.Seeds[j.seed], err)
 					cancel(context.Cause(ctx))
-				}
-				if err == nil {
-					done++
-					o.note("%d/%d  %s seed %d: test mAP %.2f (%v)", done, len(jobs), o.Variants[j.variant].Name, o.Seeds[j.seed], j.result.Best.TestMAP, time.Since(begun).Round(100*time.Millisecond))
 				}
 				mu.Unlock()
 			}

@@ -153,3 +153,12 @@ func TestTwoStagesShareTheFirst(t *testing.T) {
 	require.Equal(t, before.ModTime(), after.ModTime())
 	require.Equal(t, table.Rows[4].Best, again.Rows[4].Best)
 }
+
+// A caller's Note runs on a goroutine of the comparison, where a panic would end the program.
+func TestFaultInNoteIsAnError(t *testing.T) {
+	v, err := Methods([]string{"an"})
+	require.NoError(t, err)
+	_, err = Run(context.Background(), Options{Settings: scenes(t), Variants: v, Seeds: []uint32{1}, Dir: t.TempDir(), Replicates: 10, Note: func(string) { panic("a fault in Note") }})
+	var fault *train.PanicError
+	require.ErrorAs(t, err, &fault)
+}

@@ -21,7 +21,7 @@ type Interval struct {
 
 // Resampling says how images are drawn again.
 type Resampling struct {
-	Replicates int     // 0 = 1000
+	Replicates int     // at most 1,000,000; 0 = 1000
 	Level      float64 // of the interval; 0 = 0.95
 	// Seed starts numpy's RandomState; replicate r draws randint(0, N, N), one after the other.
 	Seed uint32
@@ -34,8 +34,8 @@ func (r Resampling) defaults() (Resampling, error) {
 	if r.Level == 0 {
 		r.Level = 0.95
 	}
-	if r.Replicates < 1 || !(r.Level > 0 && r.Level < 1) {
-		return r, fmt.Errorf("metric: %d replicates at level %v", r.Replicates, r.Level)
+	if r.Replicates < 1 || r.Replicates > 1_000_000 || !(r.Level > 0 && r.Level < 1) {
+		return r, fmt.Errorf("metric: %d replicates (1 to 1,000,000) at level %v (between 0 and 1)", r.Replicates, r.Level)
 	}
 	return r, nil
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -61,15 +62,16 @@ type bins struct {
 const thresholdBins = 100
 
 // Make writes the report of a run, of several, or of the folder of a comparison.
-func Make(ctx context.Context, paths []string, o Options) ([]byte, error) {
+func Make(ctx context.Context, paths []string, o Options) (_ []byte, err error) {
+	defer caught.Recover(&err)
 	if len(paths) == 0 {
 		return nil, &train.ConfigError{Msg: "a report wants a run directory"}
 	}
 	if o.Photos == 0 {
 		o.Photos = 4
 	}
+	o.Photos = min(o.Photos, 1<<20) // more than a page can hold
 	p := &page{Title: o.Title, Dark: dark, Light: light}
-	var err error
 	if len(paths) == 1 && train.HasRun(paths[0]) {
 		err = p.single(ctx, paths[0], o)
 	} else {

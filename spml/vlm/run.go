@@ -16,6 +16,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/npy"
 )
 
@@ -126,7 +127,11 @@ func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSourc
 	go func() {
 		defer close(ready)
 		for from := first + j.done*size; from < last; from += size {
-			b, err := l.read(ctx, src, from, min(last, from+size))
+			var b *batch
+			err := caught.Do(func() (err error) {
+				b, err = l.read(ctx, src, from, min(last, from+size))
+				return err
+			})
 			select {
 			case ready <- loaded{b, err}:
 			case <-ctx.Done():
