@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/internal/screen"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -104,7 +105,7 @@ with each other and are no probabilities of each being there.
 				for _, k := range order {
 					l = append(l, train.Label{Name: labels[k], Probability: float64(p[k]), Present: k == order[0]})
 				}
-				if err := printBars(out, path, l, isTerminal(out)); err != nil {
+				if err := printBars(out, path, l, screen.HasColor(out)); err != nil {
 					return err
 				}
 			}

@@ -4,15 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/screen"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/loss/docs"
 	"github.com/gospml/gospml/spml/loss/plot"
@@ -158,7 +157,7 @@ func newLossPlot() *cobra.Command {
 			if err := atomicfile.WriteBytes(file, 0o644, picture); err != nil {
 				return err
 			}
-			if columns := terminalColumns(out); ascii || columns > 0 {
+			if columns := screen.Columns(out); ascii || columns > 0 {
 				if columns == 0 {
 					columns = 80
 				}
@@ -241,19 +240,6 @@ func completeLoss(*cobra.Command, []string, string) ([]string, cobra.ShellCompDi
 		names = append(names, e.ID+"\t"+e.Title)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// terminalColumns is the width of a terminal, 0 for anything else.
-func terminalColumns(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	columns, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return columns
 }
 
 func indented(w io.Writer, v any) error {

@@ -20,6 +20,10 @@ func TestMain(m *testing.M) {
 		breakDisk(os.Getenv("GOSPML_TEST_DISK"))
 		Main()
 	}
+	if label, ok := os.LookupEnv("GOSPML_TEST_PROGRESS"); ok {
+		showProgress(strings.TrimPrefix(label, " "))
+		os.Exit(0)
+	}
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		panic("this binary was started as the command without GOSPML_TEST_COMMAND=1: it would run its tests again, and those start it again")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/screen"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -116,7 +117,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 				return predictPage(cmd.Context(), models, names, photos, w.top, page, cmd.ErrOrStderr())
 			}
 			w.format, w.names = format, t.Config.LabelNames
-			w.out, w.color = cmd.OutOrStdout(), isTerminal(cmd.OutOrStdout())
+			w.out, w.color = cmd.OutOrStdout(), screen.HasColor(cmd.OutOrStdout())
 			if outPath != "" {
 				if err := w.open(outPath, resume); err != nil {
 					return err

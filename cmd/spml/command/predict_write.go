@@ -15,7 +15,6 @@ import (
 	"syscall"
 
 	"github.com/parquet-go/parquet-go"
-	"golang.org/x/term"
 
 	"github.com/gospml/gospml/spml/train"
 )
@@ -238,11 +237,6 @@ func (w *labelWriter) writeCSV(photo string, labels []train.Label) error {
 	c.Flush()
 	_, err := w.out.Write(b.Bytes())
 	return err
-}
-
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == ""
 }
 
 // printBars draws one line a label: probability, bar, mark, name.

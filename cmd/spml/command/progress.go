@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
+	"github.com/gospml/gospml/internal/screen"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -32,10 +30,11 @@ type reporter struct {
 	w     io.Writer
 	kind  string
 	label string // before each line, for several runs
-	bar   *progressbar.ProgressBar
-	key   string // phase and epoch of the bar
+	line  *screen.Status
 	last  time.Time
 	quiet bool // no line per epoch
+
+	plainEach time.Duration // between plain lines
 
 	begun time.Time // of the training steps that this process sees
 	first float64   // share of the run that was done then
@@ -45,14 +44,14 @@ func newReporter(w io.Writer, kind string) (*reporter, error) {
 	switch kind {
 	case progressAuto:
 		kind = progressPlain
-		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if screen.IsTerminal(w) {
 			kind = progressBar
 		}
 	case progressBar, progressPlain, progressOff, progressJSON:
 	default:
 		return nil, usageError{fmt.Errorf("--progress %q is none of auto, bar, plain, json, off", kind)}
 	}
-	return &reporter{w: w, kind: kind, last: time.Now()}, nil
+	return &reporter{w: w, kind: kind, line: screen.NewStatus(w), last: time.Now(), plainEach: plainEvery}, nil
 }
 
 func (r *reporter) events() train.Events {
@@ -67,7 +66,7 @@ func (r *reporter) note(text string) {
 		}{strings.TrimSpace(r.label), text})
 	} else if r.kind != progressOff && !r.quiet {
 		r.clear()
-		fmt.Fprintf(r.w, "%s%s\n", r.label, text)
+		fmt.Fprintf(r.w, "%s%s\n", screen.Text(r.label), screen.Lines(text))
 	}
 }
 
@@ -76,26 +75,27 @@ func (r *reporter) step(s train.Step) {
 	if s.Epoch > 0 {
 		what = fmt.Sprintf("epoch %d/%d %s", s.Epoch, s.Epochs, s.Phase)
 	}
+	loss, loader, runLeft := "", "", ""
 	if s.Phase == "train" {
-		what += fmt.Sprintf(" loss %.4f", s.Loss)
+		loss = fmt.Sprintf("loss %.4f", s.Loss)
 	}
 	if s.Waited >= 0.005 {
-		what += fmt.Sprintf(", loader %.0f %%", 100*s.Waited)
+		loader = fmt.Sprintf("loader %.0f %%", 100*s.Waited)
 	}
 	left := r.runLeft(s)
 	if left > 0 {
-		what += fmt.Sprintf(", run %s left", left)
+		runLeft = fmt.Sprintf("run %s left", left)
 	}
+	rate := fmt.Sprintf("%.0f images/s", s.ImagesPerSec)
+	count := fmt.Sprintf("%d/%d", s.Done, s.Total)
+	phaseLeft := fmt.Sprintf("%s left", time.Duration(float64(s.Total-s.Done)/max(s.ImagesPerSec, 1e-9)*float64(time.Second)).Round(time.Second))
 	switch r.kind {
 	case progressBar:
-		if key := fmt.Sprint(s.Phase, s.Epoch); key != r.key {
-			r.clear()
-			r.key = key
-			r.bar = progressbar.NewOptions(s.Total, progressbar.OptionSetWriter(r.w), progressbar.OptionShowIts(), progressbar.OptionSetItsString("images"),
-				progressbar.OptionSetPredictTime(true), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionShowCount())
+		when := runLeft
+		if when == "" && s.ImagesPerSec > 0 {
+			when = phaseLeft
 		}
-		r.bar.Describe(r.label + what)
-		_ = r.bar.Set(s.Done)
+		r.line.Draw(screen.Progress{What: r.label + what, Done: s.Done, Total: s.Total, Parts: some(loss, when, count, rate, loader)})
 	case progressJSON:
 		if s.Done < s.Total && time.Since(r.last) < time.Second {
 			return
@@ -106,12 +106,14 @@ func (r *reporter) step(s train.Step) {
 			Step jsonStep `json:"step"`
 		}{strings.TrimSpace(r.label), jsonStep{s.Phase, s.Epoch, s.Epochs, s.Done, s.Total, s.Loss, s.ImagesPerSec, s.Waited, left.Seconds()}})
 	case progressPlain:
-		if time.Since(r.last) < plainEvery {
+		if time.Since(r.last) < r.plainEach {
 			return
 		}
 		r.last = time.Now()
-		left := time.Duration(float64(s.Total-s.Done) / max(s.ImagesPerSec, 1e-9) * float64(time.Second)).Round(time.Second)
-		fmt.Fprintf(r.w, "%s%s: %d/%d images, %.0f images/s, %s left\n", r.label, what, s.Done, s.Total, s.ImagesPerSec, left)
+		if loss != "" {
+			what += " " + loss
+		}
+		fmt.Fprintf(r.w, "%s%s: %s images, %s, %s\n", screen.Text(r.label), strings.Join(some(what, loader, runLeft), ", "), count, rate, phaseLeft)
 	}
 }
 
@@ -132,12 +134,12 @@ func (r *reporter) runLeft(s train.Step) time.Duration {
 	return time.Duration((1 - done) / gained * float64(took)).Round(time.Second)
 }
 
-func (r *reporter) clear() {
-	if r.bar != nil {
-		_ = r.bar.Clear()
-		r.bar, r.key = nil, ""
-	}
+// some are those of the texts that say something.
+func some(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 }
+
+func (r *reporter) clear() { r.line.Clear() }
 
 func (r *reporter) epoch(e train.EpochRecord) {
 	if r.kind == progressJSON {
@@ -151,29 +153,34 @@ func (r *reporter) epoch(e train.EpochRecord) {
 		return
 	}
 	r.clear()
-	best := ""
+	line := fmt.Sprintf("%sepoch %3d  loss %9.6f  val mAP %6.2f  test mAP %6.2f  %5.1f s", screen.Text(r.label), e.Epoch, e.Loss, e.ValMAP, e.TestMAP, e.Seconds)
 	if e.Best {
-		best = "  best so far"
+		best := "  best so far"
+		if columns := screen.Columns(r.w); columns > 0 && screen.Width(line+best) > columns {
+			best = "  best"
+		}
+		line += best
 	}
-	fmt.Fprintf(r.w, "%sepoch %3d  loss %9.6f  val mAP %6.2f  test mAP %6.2f  %5.1f s%s\n", r.label, e.Epoch, e.Loss, e.ValMAP, e.TestMAP, e.Seconds, best)
+	fmt.Fprintln(r.w, line)
 }
 
 // encoded shows how many pictures of a run are done.
 func (r *reporter) encoded(done, total int, perSecond float64) {
+	count, rate := fmt.Sprintf("%d/%d", done, total), fmt.Sprintf("%.1f images/s", perSecond)
+	left := fmt.Sprintf("%s left", time.Duration(float64(total-done)/max(perSecond, 1e-9)*float64(time.Second)).Round(time.Second))
 	switch r.kind {
 	case progressBar:
-		if r.bar == nil {
-			r.bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(r.w), progressbar.OptionShowIts(), progressbar.OptionSetItsString("images"),
-				progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetWidth(24), progressbar.OptionShowCount())
+		parts := []string{count}
+		if perSecond > 0 {
+			parts = append(parts, left, rate)
 		}
-		_ = r.bar.Set(done)
+		r.line.Draw(screen.Progress{What: r.label + "pictures", Done: done, Total: total, Parts: parts})
 	case progressPlain:
-		if time.Since(r.last) < plainEvery {
+		if time.Since(r.last) < r.plainEach {
 			return
 		}
 		r.last = time.Now()
-		left := time.Duration(float64(total-done) / max(perSecond, 1e-9) * float64(time.Second)).Round(time.Second)
-		fmt.Fprintf(r.w, "%d/%d images, %.1f images/s, %s left\n", done, total, perSecond, left)
+		fmt.Fprintf(r.w, "%s images, %s, %s\n", count, rate, left)
 	}
 }
 
