@@ -114,7 +114,7 @@ func Read(path string) (*Array, error) {
 
 // Decode reads an array from r, which holds size bytes: the array must take all of them.
 func Decode(r io.Reader, size int64) (*Array, error) {
-	br := bufio.NewReaderSize(r, 64<<10)
+	br := bufio.NewReaderSize(r, int(min(max(size, 16), 64<<10))) // no larger than it, because archives hold many small ones
 	h, err := readHeader(br)
 	if err != nil {
 		return nil, err

@@ -8,10 +8,22 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // DefaultLimit is a limit for OpenNPZ that ordinary archives stay below: 1 GiB.
 const DefaultLimit = 1 << 30
+
+// userLimit is what SetLimit set.
+var userLimit atomic.Int64
+
+// SetLimit lets the arrays of each archive that is opened in this process from now on with [Account] expand to bytes, if that is more than Account
+// allows by itself, and returns the number before. It is for programs whose user vouches for archives that expand far; 0 is the default. It is safe
+// from many goroutines.
+func SetLimit(bytes int64) (before int64) { return userLimit.Swap(max(bytes, 0)) }
+
+// Account is the limit for an archive of size bytes that nobody vouches for: 16 times its size and 256 MB, or what [SetLimit] allows.
+func Account(size int64) int64 { return max(userLimit.Load(), 256<<20+16*min(size, 1<<56)) }
 
 const (
 	maxDirectory = 4 << 20 // bytes that the zip's directory and its end may take: some 50,000 arrays
@@ -27,7 +39,7 @@ type NPZ struct {
 }
 
 // OpenNPZ opens an archive and checks its directory; arrays are read by Read. Deflated entries together may expand to at
-// most limit bytes (DefaultLimit, or more for an archive that is trusted); stored ones never exceed the file.
+// most limit bytes (DefaultLimit, [Account] of the file's size, or more for an archive that is trusted); stored ones never exceed the file.
 func OpenNPZ(path string, limit int64) (*NPZ, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -95,7 +107,7 @@ func ParseNPZ(r io.ReaderAt, size, limit int64) (*NPZ, error) {
 				return fail("it claims to expand from %d bytes to %d, more than deflate can", f.CompressedSize64, f.UncompressedSize64)
 			}
 			if limit < 0 || f.UncompressedSize64 > uint64(limit)-expanded {
-				return fail("it expands to %d bytes, those before it to %d, the limit for all is %d", f.UncompressedSize64, expanded, limit)
+				return fail("it expands to %d bytes, those before it to %d, the limit for all is %d (the command spml reads trusted files with --file-budget 8GB)", f.UncompressedSize64, expanded, limit)
 			}
 			expanded += f.UncompressedSize64
 		default:

@@ -16,9 +16,9 @@
 // that is read here), a pickle that ends early or reads an unset memo. Sparse, quantized and nested tensors, and
 // the tar files of PyTorch 0.1, are refused too.
 //
-// Opening allocates no more than the file's size plus 1 MB, whatever the file says: every object that the pickle makes is
-// charged to that account. A small file with very many Python objects, such as a vocabulary, may need more: OpenLimit. Tensors may share storage, so reading all
-// of them one by one can take more than the file: File.Storages and Tensor.Storage say what is shared.
+// Opening allocates no more than the file's size, 1 MB and up to 3 KB for each tensor (256 MB for all), whatever the file says: every object that the
+// pickle makes is charged to that account. A file with very many other Python objects, such as a vocabulary, may need more: OpenLimit, SetLimit.
+// Tensors may share storage, so reading all of them one by one can take more than the file: File.Storages and Tensor.Storage say what is shared.
 //
 // Writing: Write and Encode make a zip archive with a state dict that torch.load(weights_only=True) reads.
 //

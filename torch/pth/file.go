@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // Format is the container of a file.
@@ -52,11 +53,19 @@ func (f *File) invalid(format string, args ...any) error {
 	return &FormatError{Path: f.path, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Open opens a file and reads its structure. The file stays open until Close.
+// defaultLimit is what SetLimit set.
+var defaultLimit atomic.Int64
+
+// SetLimit lets the structure of each file that is opened in this process from now on take up to bytes of memory, if that is more than [Open] allows
+// by itself, and returns the limit before. It is for programs whose user vouches for files with very many objects; 0 is the default. It is safe
+// from many goroutines.
+func SetLimit(bytes int64) (before int64) { return defaultLimit.Swap(max(bytes, 0)) }
+
+// Open opens a file and reads its structure. The file stays open until Close. The structure may take the file's size and 1 MB of memory, and
+// what tensors cost: up to 3 KB for each, 256 MB for all.
 func Open(path string) (*File, error) { return OpenLimit(path, 0) }
 
-// OpenLimit is Open for a trusted file whose structure may take up to limit bytes of memory, if that is more than its size
-// and 1 MB.
+// OpenLimit is Open for a trusted file whose structure may take up to limit bytes of memory, if that is more than Open allows.
 func OpenLimit(path string, limit int64) (*File, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -91,7 +100,7 @@ func Parse(r io.ReaderAt, size int64) (*File, error) {
 }
 
 func (f *File) read(limit int64) error {
-	b := newBudget(max(limit, f.size+slack))
+	b := newBudget(max(limit, defaultLimit.Load(), f.size+slack))
 	var magic [4]byte
 	if f.size < int64(len(magic)) {
 		return f.invalid("%d bytes are no PyTorch file: is it truncated?", f.size)
@@ -214,7 +223,7 @@ func (f *File) text(e *record) (string, error) {
 }
 
 func newVM(r io.ReaderAt, at, size int64, b *budget) *vm {
-	return &vm{r: bufio.NewReaderSize(io.NewSectionReader(r, at, size), 16<<10), left: size, budget: b, persist: noStorage}
+	return &vm{r: bufio.NewReaderSize(io.NewSectionReader(r, at, size), 16<<10), left: size, tensor: size, budget: b, persist: noStorage}
 }
 
 func noStorage(Tuple) (any, error) {

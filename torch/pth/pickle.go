@@ -17,14 +17,30 @@ const slack = 1 << 20
 // reserve is the part of it that the reader's own buffers take.
 const reserve = 160 << 10
 
-// budget is the account that everything made from a file is charged to.
-type budget struct{ left, limit int64 }
+// A tensor costs about 1,700 bytes of Go's memory beside its elements (name, shape, strides, storage, entry of the archive, memo), and torch.save
+// spends over 80 bytes of pickle on it. So a tensor adds perTensor to the account, but no more than perByte for each byte of pickle since the
+// last one, and all tensors together no more than tensorLimit: a file of nothing but tensors is read, one that repeats a tensor in five bytes is not.
+const (
+	perTensor   = 3 << 10
+	perByte     = 32
+	tensorLimit = 256 << 20
+)
 
-func newBudget(limit int64) *budget { return &budget{limit - reserve, limit} }
+// budget is the account that everything made from a file is charged to.
+type budget struct{ left, limit, granted int64 }
+
+func newBudget(limit int64) *budget { return &budget{left: limit - reserve, limit: limit} }
+
+// grant raises the account for a tensor that took n bytes of pickle.
+func (b *budget) grant(n int64) {
+	g := min(perTensor, perByte*n, tensorLimit-b.granted)
+	b.granted, b.left, b.limit = b.granted+g, b.left+g, b.limit+g
+}
 
 func (b *budget) charge(n int64) error {
 	if n < 0 || n > b.left {
-		return fmt.Errorf("it describes more objects than fit in %d bytes: an object bomb? (OpenLimit reads trusted files with more)", b.limit)
+		return fmt.Errorf("it describes more objects than fit in %d bytes: an object bomb? (OpenLimit reads trusted files with more, "+
+			"the command spml with --file-budget 1GB)", b.limit)
 	}
 	b.left -= n
 	return nil
@@ -34,6 +50,7 @@ func (b *budget) charge(n int64) error {
 type vm struct {
 	r       *bufio.Reader
 	left    int64 // bytes of input
+	tensor  int64 // left at the last tensor
 	budget  *budget
 	stack   []any
 	marks   []int

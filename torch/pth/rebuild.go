@@ -8,6 +8,8 @@ func (v *vm) newTensor(d Dtype, args Tuple) (*Tensor, error) {
 	if !ok {
 		return nil, fmt.Errorf("the storage is a %s", typeName(args[0]))
 	}
+	v.budget.grant(v.tensor - v.left)
+	v.tensor = v.left
 	offset, ok := args[1].(int64)
 	if !ok {
 		return nil, fmt.Errorf("the offset is a %s, a whole number within 64 bits is expected", typeName(args[1]))

@@ -2,8 +2,13 @@ package command
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/torch/pth"
 )
 
 func newRoot() *cobra.Command {
@@ -28,11 +33,15 @@ func newRoot() *cobra.Command {
   spml loss list                                              the methods, and what they need
   spml metric scores.npy labels.npy                           mAP, F1, ranking and calibration of any scores
   spml clip zeroshot photo.jpg --model M --labels dog,cat     CLIP models: look at, convert, use
-  spml doctor                                                 is everything in place?`,
+  spml doctor                                                 is everything in place?
+
+A .pth or .npz file that is refused because what it describes does not fit is read with --file-budget 1GB (any command), if you trust it.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{guessFlag(cmd, err)} })
+	root.PersistentFlags().Var(new(fileBudget), "file-budget", "memory that what a .pth or .npz file describes may take, such as 1GB; for files that you trust")
+	_ = root.PersistentFlags().MarkHidden("file-budget") // of every command, and needed by few: the refusal of a file names it
 	root.AddCommand(
 		newTrain(), newCompare(), newSweep(), newReproduce(), newDiff(), newReport(), newPlot(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newAudit(), newDemo(),
 		newRecipe(), newConfig(), newPlan(), newVerify(),
@@ -44,6 +53,29 @@ func newRoot() *cobra.Command {
 		})
 	addCompletion(root)
 	return root
+}
+
+// fileBudget is a number of bytes with an optional unit, which holds for the process as soon as it is read.
+type fileBudget int64
+
+func (b *fileBudget) String() string { return strconv.FormatInt(int64(*b), 10) }
+func (b *fileBudget) Type() string   { return "SIZE" }
+
+func (b *fileBudget) Set(text string) error {
+	number, factor := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(text, " ", "")), "B"), int64(1)
+	for unit, f := range map[string]int64{"K": 1e3, "M": 1e6, "G": 1e9} {
+		if n, ok := strings.CutSuffix(number, unit); ok {
+			number, factor = n, f
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n <= 0 || n > 1e15/factor {
+		return fmt.Errorf("%q is no size such as 500MB or 2GB", text)
+	}
+	*b = fileBudget(n * factor)
+	pth.SetLimit(n * factor)
+	npy.SetLimit(n * factor)
+	return nil
 }
 
 // exactly and atLeast are cobra's argument checks with our exit code.

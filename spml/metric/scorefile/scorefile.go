@@ -81,7 +81,11 @@ func pick(file, name string, names []string) (string, error) {
 }
 
 func readNPZ(path, file, name string) (*Matrix, error) {
-	z, err := npy.OpenNPZ(file, 8*npy.DefaultLimit)
+	st, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	z, err := npy.OpenNPZ(file, npy.Account(st.Size()))
 	if err != nil {
 		return nil, err
 	}
