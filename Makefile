@@ -10,7 +10,7 @@ PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospm
 PEER_PYTHON ?= $(PEERS)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: reference help setup cuda gpu-check build test compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train race fuzz lint vet format staticcheck clean
+.PHONY: reference help setup cuda gpu-check build test ci nightly compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train race fuzz lint vet format staticcheck clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -28,8 +28,15 @@ gpu-check: ## bundle libraries and tests for a machine with a GPU (build/gpu-che
 build: ## bin/spml and the other commands
 	$(GO) build -o bin/ ./cmd/...
 
+# Without go test's own vet, because lint's is a larger one.
 test: setup ## every test; flags for go test: TESTFLAGS=
-	$(GO) test -timeout 30m $(TESTFLAGS) ./...
+	$(GO) test -vet=off -timeout 30m $(TESTFLAGS) ./...
+
+ci: ## what is proven for every change (docs/testing.md)
+	.ci/run
+
+nightly: ## the long forms: NIGHTLY_SCALE=0.1 for a short one; results/nightly.md
+	.ci/nightly
 
 compat: ## build against other libtorch versions (internal/compat) and run the binding's tests there; COMPAT_ARGS="-only 2.15.0"
 	$(GO) run ./internal/compat $(COMPAT_ARGS)
@@ -79,16 +86,18 @@ race: setup ## concurrency tests under the race detector
 
 # A target whose time ends within an execution fails with "context deadline exceeded" and nothing else (golang.org/issue/48591): that is no finding.
 fuzz: setup ## every fuzz target for FUZZTIME=60s
-	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
-	  for target in $$($(GO) test -list '^Fuzz' $$dir | grep '^Fuzz'); do \
+	@bin=$$(mktemp -d); trap 'rm -rf '$$bin EXIT; failed=0; \
+	for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+	  $(GO) test -vet=off -c -fuzz . -o $$bin/fuzz.test $$dir || { failed=1; continue; }; \
+	  cache=$$($(GO) env GOCACHE)/fuzz/$$($(GO) list $$dir); \
+	  for target in $$(cd $$dir && $$bin/fuzz.test -test.list '^Fuzz' | grep '^Fuzz'); do \
 	    echo "$$dir $$target"; \
-	    if ! out=$$($(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$dir 2>&1); then \
+	    if ! out=$$(cd $$dir && $$bin/fuzz.test -test.run '^$$' -test.fuzz "^$$target\$$" -test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 1x -test.fuzzcachedir "$$cache" 2>&1); then \
 	      echo "$$out"; \
-	      echo "$$out" | grep -q '^ *context deadline exceeded' && ! echo "$$out" | grep -q 'Failing input' || exit 1; \
-	      echo "the time ended within an execution: no finding"; \
+	      if echo "$$out" | grep -q '^ *context deadline exceeded' && ! echo "$$out" | grep -q 'Failing input'; then echo "the time ended within an execution: no finding"; else failed=1; fi; \
 	    fi; \
 	  done; \
-	done
+	done; exit $$failed
 
 lint: vet format staticcheck ## go vet, gofmt, staticcheck
 
