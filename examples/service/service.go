@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -30,7 +31,7 @@ type Service struct {
 	trainer trainer
 
 	model  sync.RWMutex // read while a photo is tagged, written while the model is changed
-	tagger *train.Tagger
+	tagger *model.Tagger
 	run    string
 }
 
@@ -58,14 +59,14 @@ func (s *Service) Close() error {
 
 // use loads the model of a run and tags with it from now on.
 func (s *Service) use(run string) error {
-	t, err := train.Load(filepath.Join(s.o.Runs, run), train.TaggerOptions{Workers: s.o.Workers, Device: s.o.Device})
+	t, err := model.OpenTagger(filepath.Join(s.o.Runs, run), model.TaggerOptions{Workers: s.o.Workers, Device: s.o.Device})
 	if err != nil {
 		return err
 	}
 	return s.swap(t, run)
 }
 
-func (s *Service) swap(t *train.Tagger, run string) error {
+func (s *Service) swap(t *model.Tagger, run string) error {
 	s.model.Lock() // the photos in work are done
 	old := s.tagger
 	s.tagger, s.run = t, run

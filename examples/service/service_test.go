@@ -21,7 +21,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/shapes"
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/model"
 )
 
 // drawn writes n drawn pictures as a data set and gives one of them.
@@ -91,7 +91,7 @@ func (c client) until(name string, ok func(Status) bool) (s Status) {
 
 type tagged struct {
 	Model  string
-	Labels []train.Label
+	Labels []model.Label
 	Error  string
 }
 
@@ -127,9 +127,9 @@ func TestService(t *testing.T) {
 	}
 	require.Equal(t, http.StatusOK, c.ask("POST", "/model/a", "", nil))
 
-	want := map[string][]train.Label{}
+	want := map[string][]model.Label{}
 	for _, name := range []string{"a", "b"} {
-		tagger, err := train.Load(filepath.Join(o.Runs, name), train.TaggerOptions{Workers: 1})
+		tagger, err := model.OpenTagger(filepath.Join(o.Runs, name), model.TaggerOptions{Workers: 1})
 		require.NoError(t, err)
 		want[name], err = tagger.Tag(context.Background(), []byte(photo))
 		require.NoError(t, err)

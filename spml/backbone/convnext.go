@@ -160,3 +160,6 @@ func (m *ConvNeXt) HeadKey() string { return "head.fc" }
 
 // SetHead replaces head.fc.
 func (m *ConvNeXt) SetHead(l *nn.Linear) { m.Top.FC = l }
+
+// MeanPooled is false: the features are not the mean of the feature map.
+func (*ConvNeXt) MeanPooled() bool { return false }

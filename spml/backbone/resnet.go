@@ -192,3 +192,6 @@ func (m *ResNet) HeadKey() string { return "fc" }
 
 // SetHead replaces fc.
 func (m *ResNet) SetHead(l *nn.Linear) { m.FC = l }
+
+// CheckpointBody turns Checkpointing on.
+func (m *ResNet) CheckpointBody() { m.Checkpointing = true }

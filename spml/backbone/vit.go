@@ -146,3 +146,6 @@ func (m *ViT) HeadKey() string { return "head" }
 
 // SetHead replaces head.
 func (m *ViT) SetHead(l *nn.Linear) { m.Classifier = l }
+
+// MeanPooled is false: the features are not the mean of the feature map.
+func (*ViT) MeanPooled() bool { return false }

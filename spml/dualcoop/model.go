@@ -214,6 +214,25 @@ func (d *Model) Forward(x *torch.Tensor) *torch.Tensor {
 	return logits.Select(1, 1).Sub(logits.Select(1, 0))
 }
 
+// Split lists what is trained: no parameters of the body, the contexts as head.
+func (d *Model) Split() (body, head []*torch.Tensor) {
+	return nil, []*torch.Tensor{d.CtxPos, d.CtxNeg}
+}
+
+// Spec is what Blank needs to make an equal model.
+type Spec struct {
+	CLIP         *clip.Config `json:"clip,omitempty"`
+	Context      int          `json:"context,omitempty"`
+	ClassContext bool         `json:"class_context,omitempty"`
+	NameTokens   int          `json:"name_tokens,omitempty"` // of the longest name, start and end included
+}
+
+// Spec describes the model.
+func (d *Model) Spec() Spec {
+	config := d.CLIP.Config
+	return Spec{CLIP: &config, Context: d.c.Context, ClassContext: d.c.PerClass, NameTokens: d.Tokens.Size(1)}
+}
+
 // Trained are the tensors that training changes.
 func (d *Model) Trained() nn.StateDict { return nn.StateDict{"ctx_pos": d.CtxPos, "ctx_neg": d.CtxNeg} }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/overlay"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -97,8 +98,8 @@ func (p *Photo) draw(file []byte, heat []float32, h, w int) error {
 func (p *Photo) SetPhoto(file []byte) error { return p.draw(file, nil, 0, 0) }
 
 // reader opens a run's data set for its photos and its model; nil functions where there are none, with the reason as a note of the run.
-func (r *run) reader() (ds *data.Dataset, raw data.RawSource, t *train.Tagger, err error) {
-	mc, err := train.ReadModelConfig(r.Record.Dir)
+func (r *run) reader() (ds *data.Dataset, raw data.RawSource, t *model.Tagger, err error) {
+	mc, err := model.ReadConfig(r.Record.Dir)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -118,7 +119,7 @@ func (r *run) reader() (ds *data.Dataset, raw data.RawSource, t *train.Tagger, e
 		r.notes = append(r.notes, "The data set has no photos to look at.")
 		return nil, nil, nil, ds.Close()
 	}
-	if t, err = train.Load(r.Record.Dir, train.TaggerOptions{Workers: 1}); err != nil {
+	if t, err = model.OpenTagger(r.Record.Dir, model.TaggerOptions{Workers: 1}); err != nil {
 		return nil, nil, nil, errors.Join(err, ds.Close())
 	}
 	return ds, raw, t, nil
@@ -162,7 +163,7 @@ func (r *run) photos(ctx context.Context, n int) error {
 }
 
 // photo makes the card of a test image.
-func (r *run) photo(ctx context.Context, raw data.RawSource, t *train.Tagger, i int) (*Photo, error) {
+func (r *run) photo(ctx context.Context, raw data.RawSource, t *model.Tagger, i int) (*Photo, error) {
 	row, c := r.test.Rows[i], r.ds.C()
 	p := &Photo{Name: r.ds.Images[row]}
 	scores, truth := r.test.Values[i*c:(i+1)*c], r.ds.LabelRow(row)

@@ -20,6 +20,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -301,7 +302,7 @@ func (p *page) fill(runs []*run) {
 }
 
 func threshold(rec *train.Record) float64 {
-	mc, err := train.ReadModelConfig(rec.Dir)
+	mc, err := model.ReadConfig(rec.Dir)
 	if err != nil {
 		return 0.5
 	}

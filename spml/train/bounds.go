@@ -42,11 +42,11 @@ func (c *Config) checkBounds() error {
 		case reflect.Int:
 			// Compared as integers: a float64 rounds the largest ones.
 			if b, x := bounds[key], f.Int(); x < int64(b[0]) || x > int64(b[1]) {
-				return &ConfigError{fmt.Sprintf("%s is %d, want %.0f to %.0f", key, x, b[0], b[1])}
+				return &ConfigError{Msg: fmt.Sprintf("%s is %d, want %.0f to %.0f", key, x, b[0], b[1])}
 			}
 		case reflect.Float64:
 			if b, x := bounds[key], f.Float(); !(x >= b[0] && x <= b[1]) {
-				return &ConfigError{fmt.Sprintf("%s is %v, want %v to %v", key, x, b[0], b[1])}
+				return &ConfigError{Msg: fmt.Sprintf("%s is %v, want %v to %v", key, x, b[0], b[1])}
 			}
 		case reflect.String:
 			most := mostText
@@ -54,19 +54,19 @@ func (c *Config) checkBounds() error {
 				most = mostList
 			}
 			if n := f.Len(); n > most {
-				return &ConfigError{fmt.Sprintf("%s has %d characters, want at most %d", key, n, most)}
+				return &ConfigError{Msg: fmt.Sprintf("%s has %d characters, want at most %d", key, n, most)}
 			}
 			if strings.ContainsRune(f.String(), 0) {
-				return &ConfigError{fmt.Sprintf("%s %.100q has a zero byte, which no name can have", key, f.String())}
+				return &ConfigError{Msg: fmt.Sprintf("%s %.100q has a zero byte, which no name can have", key, f.String())}
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
 		if len(name) > 100 {
-			return &ConfigError{fmt.Sprintf("params: a parameter's name has %d characters", len(name))}
+			return &ConfigError{Msg: fmt.Sprintf("params: a parameter's name has %d characters", len(name))}
 		}
 		if x := c.Params[name]; math.IsNaN(x) || math.IsInf(x, 0) {
-			return &ConfigError{fmt.Sprintf("params: %s is %v, want a number", name, x)}
+			return &ConfigError{Msg: fmt.Sprintf("params: %s is %v, want a number", name, x)}
 		}
 	}
 	return nil
@@ -75,7 +75,7 @@ func (c *Config) checkBounds() error {
 // checkBatch refuses a batch of pictures that no memory holds.
 func (c *Config) checkBatch() error {
 	if c.Mode == FineTune && c.BatchSize > mostPixels/(c.ImageSize*c.ImageSize) {
-		return &ConfigError{fmt.Sprintf("batch_size %d of image_size %d is more than %d pixels; make one of them smaller", c.BatchSize, c.ImageSize, mostPixels)}
+		return &ConfigError{Msg: fmt.Sprintf("batch_size %d of image_size %d is more than %d pixels; make one of them smaller", c.BatchSize, c.ImageSize, mostPixels)}
 	}
 	return nil
 }

@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/clip/tokenizer"
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/dualcoop"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
 
 // Names of what an image-text model is trained as.
 const (
-	BackboneClip = "clip"     // Config.Backbone: CLIP's image tower with a linear head on its projected embedding (VLPL's ViT-L)
-	HeadDualCoOp = "dualcoop" // Config.Head: learned prompts through a frozen CLIP
-	DualCoOp     = "dualcoop" // Config.Method: that head with the paper's loss
+	BackboneClip = model.BackboneClip // Config.Backbone
+	HeadDualCoOp = model.HeadDualCoOp // Config.Head
+	DualCoOp     = "dualcoop"         // Config.Method: that head with the paper's loss
 )
 
 // contextTokens is the length of DualCoOp's contexts in the paper.
@@ -24,7 +24,7 @@ const contextTokens = 16
 
 // resolveClip fills in the settings of models that are made of a CLIP, before the others.
 func (c *Config) resolveClip() error {
-	fail := func(format string, a ...any) error { return &ConfigError{fmt.Sprintf(format, a...)} }
+	fail := func(format string, a ...any) error { return &ConfigError{Msg: fmt.Sprintf(format, a...)} }
 	if c.Method == DualCoOp {
 		c.Method, c.Head = "asl", HeadDualCoOp
 		params := map[string]float64{"gamma_neg": 2, "gamma_pos": 1, "margin": 0.05}
@@ -77,65 +77,16 @@ func (c *Config) resolveClip() error {
 	return nil
 }
 
-// clipClassifier is CLIP's image tower with a linear head on its projected embedding, which is not normalised. It is a backbone.Model.
-//
-// Source: Xing et al. 2024 (VLPL), the row ViT-L.
-type clipClassifier struct {
-	Visual clip.ImageTower
-	Fc     *nn.Linear
-
-	config       clip.Config
-	scale, shift *torch.Tensor
-}
-
-func newClipClassifier(m *clip.CLIP, classes int, opts ...nn.Option) *clipClassifier {
-	b := &clipClassifier{Visual: m.Visual, Fc: nn.NewLinear(m.Config.EmbedDim, classes, opts...), config: m.Config}
-	b.config.Text = nil
-	nn.RequiresGrad(b, true)
-	b.scale, b.shift = dualcoop.Renormalize(m.Config.Preprocess.Mean, m.Config.Preprocess.Std)
-	return b
-}
-
-// ToDevice moves the model in place.
-func (b *clipClassifier) ToDevice(d torch.Device) {
-	nn.ToDevice(b, d)
-	b.scale, b.shift = moved(b.scale, d), moved(b.shift, d)
-}
-
-func (b *clipClassifier) input(x *torch.Tensor) *torch.Tensor { return x.Mul(b.scale).Add(b.shift) }
-
-func (b *clipClassifier) Forward(x *torch.Tensor) *torch.Tensor { return b.Fc.Forward(b.Features(x)) }
-
-// FeatureMap is the map of the regions' embeddings.
-func (b *clipClassifier) FeatureMap(x *torch.Tensor) *torch.Tensor {
-	r := clip.Regions(b.Visual, b.input(x))
-	s := b.config.Vision.Stride()
-	return r.Slice(2, 1, r.Size(2), 1).Reshape(r.Size(0), r.Size(1), x.Size(2)/s, x.Size(3)/s)
-}
-func (b *clipClassifier) Features(x *torch.Tensor) *torch.Tensor { return b.Visual.Forward(b.input(x)) }
-func (b *clipClassifier) FeatureDim() int                        { return b.config.EmbedDim }
-func (b *clipClassifier) Head() *nn.Linear                       { return b.Fc }
-func (b *clipClassifier) HeadKey() string                        { return "fc" }
-func (b *clipClassifier) SetHead(l *nn.Linear)                   { b.Fc = l }
-
-// loadClip reads a CLIP for training.
-func loadClip(path string) (*clip.CLIP, *clip.Loaded, error) {
-	if path == BuiltinClip {
-		return clip.Builtin()
-	}
-	return clip.Load(path, clip.LoadOptions{})
-}
-
 // clipModel is the model of a run whose backbone is a CLIP.
 func (n *network) clipModel() (backbone.Model, error) {
 	if n.saved != nil {
-		return openClipModel(*n.saved)
+		return model.Blank(*n.saved)
 	}
 	path := n.c.Weights
 	if n.c.Head == HeadDualCoOp {
 		path = n.c.Clip
 	}
-	m, loaded, err := loadClip(path)
+	m, loaded, err := model.LoadClip(path)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +95,7 @@ func (n *network) clipModel() (backbone.Model, error) {
 		return nil, fmt.Errorf("%w: %s has no image tower", ErrData, path)
 	}
 	if s := m.Config.Vision.Stride(); n.size < s {
-		return nil, &ConfigError{fmt.Sprintf("images of %d pixels are smaller than the %d of a region of %s", n.size, s, path)}
+		return nil, &ConfigError{Msg: fmt.Sprintf("images of %d pixels are smaller than the %d of a region of %s", n.size, s, path)}
 	}
 	if n.c.Head == HeadDualCoOp {
 		tok := loaded.Tokenizer
@@ -154,43 +105,8 @@ func (n *network) clipModel() (backbone.Model, error) {
 		return dualcoop.New(m, tok, n.ds.Classes, dualcoop.Config{Context: n.c.Context, PerClass: n.c.ClassContext, Generator: n.torch, ImageNet: true})
 	}
 	var b backbone.Model
-	err = torch.Try(func() { b = newClipClassifier(m, n.ds.C(), nn.Generator(n.torch)) })
+	err = torch.Try(func() { b = model.NewClipClassifier(m, n.ds.C(), nn.Generator(n.torch)) })
 	return b, err
-}
-
-// clipHead is what config.json says of a model that is made of a CLIP.
-type clipHead struct {
-	CLIP         *clip.Config `json:"clip,omitempty"`
-	Context      int          `json:"context,omitempty"`
-	ClassContext bool         `json:"class_context,omitempty"`
-	NameTokens   int          `json:"name_tokens,omitempty"` // of the longest name, start and end included
-}
-
-func clipHeadOf(m backbone.Model, c *Config) clipHead {
-	switch m := m.(type) {
-	case *dualcoop.Model:
-		config := m.CLIP.Config
-		return clipHead{CLIP: &config, Context: c.Context, ClassContext: c.ClassContext, NameTokens: m.Tokens.Size(1)}
-	case *clipClassifier:
-		config := m.config
-		return clipHead{CLIP: &config}
-	}
-	return clipHead{}
-}
-
-// openClipModel makes the model of a config.json, whose tensors are loaded next.
-func openClipModel(mc ModelConfig) (backbone.Model, error) {
-	if mc.CLIP == nil {
-		return nil, fmt.Errorf("%w: config.json does not describe its CLIP", ErrData)
-	}
-	if mc.Head == HeadDualCoOp {
-		return dualcoop.Blank(*mc.CLIP, mc.NumClasses, mc.NameTokens, dualcoop.Config{Context: mc.Context, PerClass: mc.ClassContext, ImageNet: true})
-	}
-	m, err := clip.New(*mc.CLIP)
-	if err != nil {
-		return nil, err
-	}
-	return newClipClassifier(m, mc.NumClasses, nn.NoInit()), nil
 }
 
 // knownBackbone says whether a backbone can be trained.

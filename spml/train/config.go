@@ -8,6 +8,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/internal/fault"
 	"github.com/gospml/gospml/spml/loss"
 )
 
@@ -136,7 +137,7 @@ type Config struct {
 // Resolve returns the settings with every default filled in, or says which one is wrong.
 func (c Config) Resolve() (Config, error) {
 	fail := func(format string, a ...any) (Config, error) {
-		return Config{}, &ConfigError{fmt.Sprintf(format, a...)}
+		return Config{}, &ConfigError{Msg: fmt.Sprintf(format, a...)}
 	}
 	if err := c.checkBounds(); err != nil {
 		return Config{}, err
@@ -280,9 +281,7 @@ func def[T comparable](p *T, v T) {
 }
 
 // ConfigError says which setting is wrong.
-type ConfigError struct{ Msg string }
-
-func (e *ConfigError) Error() string { return e.Msg }
+type ConfigError = fault.Setting
 
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {

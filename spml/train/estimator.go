@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gospml/gospml/data/random"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/train/internal/ondevice"
@@ -50,13 +51,13 @@ func (none) LoadState(label.State) error                  { return nil }
 func newEstimator(ctx context.Context, s *session, e *loss.Entry, v loss.Values, usable []int, features *torch.Tensor) (estimator, error) {
 	var observed *torch.Tensor
 	if s.ds.Observed != nil {
-		observed = upload(s.device, s.ds.Gather(s.ds.Observed, usable), len(usable), s.ds.C())
+		observed = compute.Upload(s.device, s.ds.Gather(s.ds.Observed, usable), len(usable), s.ds.C())
 	}
 	switch e.Estimator {
 	case "schedule":
 		if v["schedule"] == loss.ScheduleLearned {
 			if s.procs != nil {
-				return nil, &ConfigError{"schedule=2: the schedule's parameters are learned in a single process; start it without a launcher"}
+				return nil, &ConfigError{Msg: "schedule=2: the schedule's parameters are learned in a single process; start it without a launcher"}
 			}
 			return newLearned(v, s.c.HeadLR)
 		}

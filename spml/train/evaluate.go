@@ -7,7 +7,9 @@ import (
 	"slices"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -61,7 +63,7 @@ func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Rep
 		return nil, err
 	}
 	var r *Report
-	err = guard(func() error {
+	err = compute.Guard(func() error {
 		ds, sc, broken, err := scoreSaved(ctx, dir, c, o, ev)
 		if err == nil {
 			r, err = report(dir, o.Part, ds, sc, broken)
@@ -84,7 +86,7 @@ func Score(ctx context.Context, dir string, part data.Split, ev Events) (ds *dat
 	if err := torch.Available(); err != nil {
 		return nil, nil, err
 	}
-	err = guard(func() (err error) {
+	err = compute.Guard(func() (err error) {
 		ds, sc, _, err = scoreSaved(ctx, dir, c, EvalOptions{Part: part}, ev)
 		return err
 	})
@@ -112,7 +114,7 @@ func scoreSaved(ctx context.Context, dir string, c Config, o EvalOptions, ev Eve
 
 // openSaved opens the saved model of a run on the data set of c; from is the data set where it is another than the run's, else "". The caller closes both.
 func openSaved(ctx context.Context, dir string, c Config, from string, ev Events) (_ *data.Dataset, _ learner, err error) {
-	mc, err := readModelConfig(dir + "/model")
+	mc, err := model.ReadConfig(dir + "/model")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -125,7 +127,7 @@ func openSaved(ctx context.Context, dir string, c Config, from string, ev Events
 			err = errors.Join(err, ds.Close())
 		}
 	}()
-	sd, _, err := nn.LoadSafetensors(dir + "/model/" + modelWeights)
+	sd, _, err := nn.LoadSafetensors(dir + "/model/" + model.WeightsFile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,7 +156,7 @@ func openSaved(ctx context.Context, dir string, c Config, from string, ev Events
 }
 
 // openFor opens the data set of c, which must have the model's classes; from is its name where it is another than the run's.
-func openFor(mc *ModelConfig, c Config, from string) (ds *data.Dataset, err error) {
+func openFor(mc *model.Config, c Config, from string) (ds *data.Dataset, err error) {
 	if from == "" || from == ShapesName {
 		ds, err = Open(c)
 	} else {

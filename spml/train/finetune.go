@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/gospml/gospml/data"
-	"github.com/gospml/gospml/spml/backbone"
-	"github.com/gospml/gospml/spml/dualcoop"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -26,11 +26,8 @@ func newFineTune(s *session) (*fineTune, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch n.model.(type) {
-	case *backbone.ConvNeXt, *backbone.ViT, *clipClassifier:
-		if s.maps {
-			return nil, errors.Join(&ConfigError{s.c.Method + " needs score maps whose mean is the score, which " + s.c.Backbone + " does not have; take a ResNet, MobileNetV2 or SqueezeNet"}, n.close())
-		}
+	if s.maps && !model.MeanPooled(n.model) {
+		return nil, errors.Join(&ConfigError{Msg: s.c.Method + " needs score maps whose mean is the score, which " + s.c.Backbone + " does not have; take a ResNet, MobileNetV2 or SqueezeNet"}, n.close())
 	}
 	f := &fineTune{network: n, place: map[int]int{}}
 	if s.c.Head == HeadLinear {
@@ -46,7 +43,7 @@ func newFineTune(s *session) (*fineTune, error) {
 	}
 	if s.latent {
 		f.head = newLatentHead(s.ds.C(), n.model.FeatureDim(), s.c.LatentDim, s.betas, s.torch)
-		place(f.head, s.device)
+		compute.Place(f.head, s.device)
 	}
 	for i, r := range s.train {
 		f.place[r] = i
@@ -163,7 +160,7 @@ func (f *fineTune) compute(v *view, b *loss.Batch) error {
 }
 
 func (f *fineTune) groups() (body, head []*torch.Tensor) {
-	body, head = split(f.model)
+	body, head = model.Split(f.model)
 	body = slices.DeleteFunc(body, func(p *torch.Tensor) bool { return !p.RequiresGrad() }) // frozen stages, constant normalisation
 	if f.head != nil {
 		head = nn.Parameters(f.head)
@@ -172,10 +169,7 @@ func (f *fineTune) groups() (body, head []*torch.Tensor) {
 }
 
 func (f *fineTune) state() nn.StateDict {
-	if d, ok := f.model.(*dualcoop.Model); ok {
-		return d.Trained()
-	}
-	sd := nn.StateDictOf(f.model)
+	sd := model.Trained(f.model)
 	if f.head != nil {
 		for k, t := range nn.StateDictOf(f.head) {
 			sd["latent."+k] = t

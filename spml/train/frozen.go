@@ -8,6 +8,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -42,7 +43,7 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 		return nil, fmt.Errorf("%w: no training image could be read", ErrData)
 	}
 	f.features = s.to(f.features)
-	at := upload(s.device, idx)
+	at := compute.Upload(s.device, idx)
 	f.x = f.features.IndexSelect(0, at)
 	if s.c.StrongFeatures != "" {
 		strong, dim, where, err := readFeatures(s.c.StrongFeatures, s.ds)
@@ -59,13 +60,13 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 			idx[i] = int64(where[r])
 		}
 		strong = s.to(strong)
-		f.strong = strong.IndexSelect(0, upload(s.device, idx))
+		f.strong = strong.IndexSelect(0, compute.Upload(s.device, idx))
 	}
 	f.weight, f.bias = drawHead(s.random, s.ds.C(), f.features.Size(1))
 	f.weight, f.bias = s.to(f.weight), s.to(f.bias)
 	if s.latent {
 		f.head = newLatentHead(s.ds.C(), f.features.Size(1), s.c.LatentDim, s.betas, s.torch)
-		place(f.head, s.device)
+		compute.Place(f.head, s.device)
 		f.collapse()
 	} else {
 		f.weight.SetRequiresGrad(true)
@@ -265,7 +266,7 @@ func (f *frozen) scores(_ context.Context, _ string, _ int, rows []int) (*Scores
 	}
 	torch.Scope(func(*torch.Arena) {
 		torch.NoGrad(func() {
-			s.Values = torch.ToSlice[float32](sigmoids(torch.Linear(f.features.IndexSelect(0, upload(f.device, idx)), f.weight, f.bias)))
+			s.Values = torch.ToSlice[float32](compute.Sigmoids(torch.Linear(f.features.IndexSelect(0, compute.Upload(f.device, idx)), f.weight, f.bias)))
 		})
 	})
 	return s, nil

@@ -8,62 +8,18 @@ import (
 
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/decoder"
-	"github.com/gospml/gospml/spml/dualcoop"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// Heads that a run can have.
-const (
-	HeadLinear    = "linear"
-	HeadDecoder   = "decoder"
-	HeadMLDecoder = "ml-decoder"
-)
-
-// headed is a backbone whose head looks at its feature map. It is a backbone.Model, so that everything that takes one takes it too.
-type headed struct {
-	Body    backbone.Model
-	Decoder *decoder.Decoder   // of HeadDecoder
-	ML      *decoder.MLDecoder // of HeadMLDecoder
-
-	dim int
-}
-
-// newHeaded gives a body another head. The body loses its own.
-func newHeaded(body backbone.Model, c headConfig, classes int, g *torch.Generator) (backbone.Model, error) {
-	h := &headed{Body: body, dim: body.FeatureDim()}
-	var err error
-	switch c.Head {
-	case "", HeadLinear, HeadDualCoOp:
-		return body, nil
-	case HeadDecoder:
-		h.Decoder, err = decoder.New(decoder.Config{InFeatures: h.dim, Classes: classes, Dim: c.Dim, Projection: c.Projection, Generator: g})
-	case HeadMLDecoder:
-		h.ML, err = decoder.NewML(decoder.MLConfig{InFeatures: h.dim, Classes: classes, Dim: c.Dim, Dropout: 0.1, Generator: g})
-	default:
-		err = fmt.Errorf("no head is called %q; there are %s, %s, %s", c.Head, HeadLinear, HeadDecoder, HeadMLDecoder)
-	}
-	if err != nil {
-		return nil, err
-	}
-	body.SetHead(nil)
-	return h, nil
-}
-
-// headConfig is what config.json says of a head that is not linear.
-type headConfig struct {
-	Head       string `json:"head,omitempty"`
-	Dim        int    `json:"decoder_dim,omitempty"`
-	Projection int    `json:"projection_dim,omitempty"` // of the decoder's embeddings; -1 = none
-}
-
-// headConfig is the head of a run; a linear one needs no words.
-func (c *Config) headConfig() headConfig {
+// headSpec is the head of a run; a linear one needs no words.
+func (c *Config) headSpec() model.HeadSpec {
 	if c.Head == HeadLinear {
-		return headConfig{}
+		return model.HeadSpec{}
 	}
-	h := headConfig{Head: c.Head, Dim: c.DecoderDim}
+	h := model.HeadSpec{Head: c.Head, Dim: c.DecoderDim}
 	if c.Head == HeadDecoder {
 		h.Projection = decoder.None
 		if c.QueueSize != 0 { // the embeddings are contrasted
@@ -72,37 +28,6 @@ func (c *Config) headConfig() headConfig {
 	}
 	return h
 }
-
-// Forward gives logits [B, C].
-func (h *headed) Forward(x *torch.Tensor) *torch.Tensor {
-	if h.ML != nil {
-		return h.ML.Forward(h.Body.FeatureMap(x))
-	}
-	return h.Decoder.Forward(h.Body.FeatureMap(x), decoder.Want{}).Logits
-}
-
-// FeatureMap is the body's.
-func (h *headed) FeatureMap(x *torch.Tensor) *torch.Tensor { return h.Body.FeatureMap(x) }
-
-// Features are the body's pooled features.
-func (h *headed) Features(x *torch.Tensor) *torch.Tensor { return h.Body.Features(x) }
-
-// FeatureDim is the body's.
-func (h *headed) FeatureDim() int { return h.dim }
-
-// Head is nil: the head is no linear layer.
-func (h *headed) Head() *nn.Linear { return nil }
-
-// HeadKey is the prefix of the head's tensors.
-func (h *headed) HeadKey() string {
-	if h.ML != nil {
-		return "ml"
-	}
-	return "decoder"
-}
-
-// SetHead does nothing: the head is no linear layer.
-func (h *headed) SetHead(*nn.Linear) {}
 
 // Gradient checkpointing of a run.
 const (
@@ -113,113 +38,37 @@ const (
 
 // saveMemory freezes stages and turns checkpointing on.
 func (n *network) saveMemory() error {
-	body := n.model
-	h, decoded := n.model.(*headed)
-	if decoded {
-		body = h.Body
-	}
+	body := model.Base(n.model)
 	if n.c.FreezeAt > 0 {
 		if err := backbone.FreezeAt(body, n.c.FreezeAt); err != nil {
-			return &ConfigError{fmt.Sprintf("freeze_at: %v", strings.TrimPrefix(err.Error(), "backbone: "))}
+			return &ConfigError{Msg: fmt.Sprintf("freeze_at: %v", strings.TrimPrefix(err.Error(), "backbone: "))}
 		}
 	}
 	switch n.c.GradCheckpointing {
 	case CheckpointAll:
-		r, ok := body.(*backbone.ResNet)
+		r, ok := body.(model.BodyCheckpointer)
 		if !ok {
-			return &ConfigError{"grad_checkpointing all knows the blocks of a ResNet; " + n.c.Backbone + " is none"}
+			return &ConfigError{Msg: "grad_checkpointing all knows the blocks of a ResNet; " + n.c.Backbone + " is none"}
 		}
 		for _, l := range nn.Modules(body) {
 			if bn, ok := l.(*nn.BatchNorm2d); ok && !bn.Frozen {
-				return &ConfigError{"grad_checkpointing all would count every batch twice in the running statistics: set batch_norm frozen or constant"}
+				return &ConfigError{Msg: "grad_checkpointing all would count every batch twice in the running statistics: set batch_norm frozen or constant"}
 			}
 		}
-		r.Checkpointing = true
+		r.CheckpointBody()
 		fallthrough
 	case CheckpointHead:
-		if decoded && h.Decoder != nil {
-			h.Decoder.Checkpointing = true
+		if h, ok := n.model.(model.HeadCheckpointer); ok {
+			h.CheckpointHead()
 		}
 	}
 	return nil
 }
 
-// split lists the parameters of body and head.
-func split(m backbone.Model) (body, head []*torch.Tensor) {
-	if d, ok := m.(*dualcoop.Model); ok {
-		return nil, []*torch.Tensor{d.CtxPos, d.CtxNeg}
-	}
-	h, ok := m.(*headed)
-	if !ok {
-		return backbone.Split(m)
-	}
-	if h.ML != nil {
-		return nn.Parameters(h.Body), nn.Parameters(h.ML)
-	}
-	return nn.Parameters(h.Body), nn.Parameters(h.Decoder)
-}
-
-// openModel reads the model of a folder with its config.json, in evaluation mode.
-func openModel(dir string) (backbone.Model, ModelConfig, error) {
-	mc, err := readModelConfig(dir)
-	if err != nil {
-		return nil, mc, err
-	}
-	if mc.FeaturesOnly {
-		return nil, mc, fmt.Errorf("%w: %s was trained on stored features without a backbone, so it cannot read photos; train with --weights FILE", ErrData, dir)
-	}
-	path := filepath.Join(dir, modelWeights)
-	var m backbone.Model
-	err = torch.Try(func() {
-		if mc.Architecture == BackboneClip {
-			if m, err = openClipModel(mc); err == nil {
-				err = loadInto(m, path)
-			}
-			return
-		}
-		if mc.Head == "" || mc.Head == HeadLinear {
-			m, _, err = backbone.NewFromFile(backbone.OfTimm(mc.Architecture), path, mc.NumClasses)
-			return
-		}
-		var body backbone.Model
-		if body, err = backbone.New(mc.Architecture, mc.NumClasses, nn.NoInit()); err != nil {
-			return
-		}
-		if m, err = newHeaded(body, mc.headConfig, mc.NumClasses, nil); err != nil {
-			return
-		}
-		err = loadInto(m, path)
-	})
-	if err != nil {
-		return nil, mc, fmt.Errorf("%s: %w", dir, err)
-	}
-	nn.SetTraining(m, false)
-	return m, mc, nil
-}
-
-// loadInto reads a model's tensors.
-func loadInto(m backbone.Model, path string) error {
-	sd, _, err := nn.LoadSafetensors(path)
-	if err != nil {
-		return err
-	}
-	defer sd.Free()
-	_, err = nn.LoadStateDict(m, sd, true)
-	return err
-}
-
-// modelDir is the model folder of a run directory, or the folder itself.
-func modelDir(dir string) string {
-	if exists(filepath.Join(dir, "run.yaml")) || exists(filepath.Join(dir, "model")) {
-		return filepath.Join(dir, "model")
-	}
-	return dir
-}
-
 // startFrom copies what fits of a saved model into m, and says what did not.
 func startFrom(m backbone.Model, dir string) (string, error) {
-	dir = modelDir(dir)
-	sd, _, err := nn.LoadSafetensors(filepath.Join(dir, modelWeights))
+	dir = model.Dir(dir)
+	sd, _, err := nn.LoadSafetensors(filepath.Join(dir, model.WeightsFile))
 	if err != nil {
 		return "", err
 	}
@@ -261,7 +110,7 @@ func sameShape(a, b *torch.Tensor) bool {
 
 // resolveHead fills in and checks the head, the stages and the queue.
 func (c *Config) resolveHead(e *loss.Entry) error {
-	fail := func(format string, a ...any) error { return &ConfigError{fmt.Sprintf(format, a...)} }
+	fail := func(format string, a ...any) error { return &ConfigError{Msg: fmt.Sprintf(format, a...)} }
 	embeds := e.Needs&loss.Embeddings != 0
 	if embeds && c.Mode != Frozen {
 		def(&c.Head, HeadDecoder)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -182,6 +183,8 @@ func TestExplain(t *testing.T) {
 		require.NoError(t, err)
 		tagger, err := Load(c.Run, TaggerOptions{Workers: 1})
 		require.NoError(t, err)
+		opened, err := model.Open(c.Run)
+		require.NoError(t, err)
 		photo, err := os.ReadFile(filepath.Join(dir, "images", "001.png"))
 		require.NoError(t, err)
 		e, err := tagger.Explain(context.Background(), photo)
@@ -202,7 +205,7 @@ func TestExplain(t *testing.T) {
 				continue
 			}
 			logit := math.Log(float64(p[c]) / (1 - float64(p[c])))
-			bias := tagger.model.Head().Bias.At(c).Item()
+			bias := opened.Net.Head().Bias.At(c).Item()
 			require.InDelta(t, logit-bias, sum/float64(e.H*e.W), 1e-3, "the map's mean is the logit without its bias")
 		}
 		_, err = tagger.Explain(context.Background(), []byte("no photo"))
@@ -220,7 +223,7 @@ func TestMemorySwitches(t *testing.T) {
 		c.Run = filepath.Join(t.TempDir(), "run")
 		_, err := Run(context.Background(), c, Events{})
 		require.NoError(t, err)
-		sd, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", modelWeights))
+		sd, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", model.WeightsFile))
 		require.NoError(t, err)
 		defer sd.Free()
 		out := map[string][]float32{}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -22,7 +23,7 @@ func TestLinearInit(t *testing.T) {
 	c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "weights")
 	_, err := Run(context.Background(), c, Events{})
 	require.NoError(t, err)
-	weights := filepath.Join(c.Run, "model", modelWeights)
+	weights := filepath.Join(c.Run, "model", model.WeightsFile)
 
 	stage := small(dir, "role")
 	stage.Mode, stage.Weights, stage.Epochs, stage.KeepBest, stage.SaveEvery = Frozen, weights, 12, 1, "epoch"
@@ -33,7 +34,7 @@ func TestLinearInit(t *testing.T) {
 	require.Less(t, res.Best.Epoch, 12)
 
 	best := savedTable(t, stage.Run, res.Best.Epoch)
-	head, _, err := nn.LoadSafetensors(filepath.Join(stage.Run, "model", modelWeights))
+	head, _, err := nn.LoadSafetensors(filepath.Join(stage.Run, "model", model.WeightsFile))
 	require.NoError(t, err)
 
 	next := small(dir, "role")
@@ -101,8 +102,8 @@ func TestInitTakesAHeadOnFeatures(t *testing.T) {
 	m := nn.NewLinear(6, 4)
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "model"), 0o755))
-	require.NoError(t, nn.SaveSafetensors(filepath.Join(dir, "model", modelWeights), nn.StateDict{"weight": m.Weight, "bias": m.Bias}, nil))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "model", modelConfig), []byte("{}"), 0o644))
+	require.NoError(t, nn.SaveSafetensors(filepath.Join(dir, "model", model.WeightsFile), nn.StateDict{"weight": m.Weight, "bias": m.Bias}, nil))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "model", model.ConfigFile), []byte("{}"), 0o644))
 	net := &linearModel{Classifier: nn.NewLinear(6, 4)}
 	said, err := startFrom(net, dir)
 	require.NoError(t, err)

@@ -2,20 +2,17 @@ package train
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
-	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/backbone"
-	"github.com/gospml/gospml/spml/dualcoop"
 	"github.com/gospml/gospml/spml/input"
+	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -43,12 +40,12 @@ func newNetwork(s *session) (*network, error) {
 		}
 	}
 	if err == nil {
-		n.model, err = newHeaded(n.model, s.c.headConfig(), s.ds.C(), s.torch)
+		n.model, err = model.WithHead(n.model, s.c.headSpec(), s.ds.C(), s.torch)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := torch.Try(func() { place(n.model, s.device) }); err != nil {
+	if err := torch.Try(func() { compute.Place(n.model, s.device) }); err != nil {
 		return nil, fmt.Errorf("%s on %v: %w", s.c.Backbone, s.device, err)
 	}
 	// A card keeps the pictures: a row crosses the bus once. On the CPU the loader's own cache is as near.
@@ -90,12 +87,11 @@ func (n *network) close() error {
 // forEach runs f on batches of rows in order, in inference mode, inside a scope.
 func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []int, f func(a *torch.Arena, x *torch.Tensor)) ([]int, error) {
 	nn.SetTraining(n.model, false)
-	if d, ok := n.model.(*dualcoop.Model); ok { // its prompts do not change meanwhile
-		if err := torch.Try(d.Fix); err != nil {
-			return nil, err
-		}
-		defer d.Loosen()
+	loosen, err := model.Fix(n.model) // DualCoOp's prompts do not change meanwhile
+	if err != nil {
+		return nil, err
 	}
+	defer loosen()
 	var got []int
 	start := time.Now()
 	var worked time.Duration
@@ -134,19 +130,19 @@ func (n *network) cast(f func()) {
 
 // features computes the pooled features [len(got), D] of rows.
 func (n *network) features(ctx context.Context, rows []int) (values []float32, got []int, err error) {
-	var all collected
+	var all compute.Collected
 	got, err = n.forEach(ctx, "features", 0, rows, func(a *torch.Arena, x *torch.Tensor) {
-		all.add(a, n.model.Features(x).ToDType(torch.Float32).Contiguous())
+		all.Add(a, n.model.Features(x).ToDType(torch.Float32).Contiguous())
 	})
-	return all.flush(), got, err
+	return all.Flush(), got, err
 }
 
 func (n *network) scores(ctx context.Context, phase string, epoch int, rows []int) (*Scores, error) {
 	s := &Scores{}
 	var err error
-	var all collected
-	s.Rows, err = n.forEach(ctx, phase, epoch, rows, func(a *torch.Arena, x *torch.Tensor) { all.add(a, sigmoids(n.model.Forward(x))) })
-	s.Values = all.flush()
+	var all compute.Collected
+	s.Rows, err = n.forEach(ctx, phase, epoch, rows, func(a *torch.Arena, x *torch.Tensor) { all.Add(a, compute.Sigmoids(n.model.Forward(x))) })
+	s.Values = all.Flush()
 	return s, err
 }
 
@@ -159,92 +155,25 @@ func (n *network) setHead(weight, bias *torch.Tensor) {
 	})
 }
 
-// ModelConfig is config.json of a saved model. Names follow timm's.
-type ModelConfig struct {
-	Architecture string   `json:"architecture"`
-	NumClasses   int      `json:"num_classes"`
-	NumFeatures  int      `json:"num_features"`
-	LabelNames   []string `json:"label_names"`
-	Threshold    float64  `json:"threshold"` // above it a label counts as present
-	// Thresholds of each class, which stand before Threshold where Calibrate has chosen them on validation.
-	Thresholds   []float64 `json:"thresholds,omitempty"`
-	Method       string    `json:"method"`
-	FeaturesOnly bool      `json:"features_only,omitempty"` // a head without backbone
-	headConfig
-	clipHead
-	PretrainedCfg pretrainedCfg `json:"pretrained_cfg"`
-}
-
-type pretrainedCfg struct {
-	InputSize     [3]int     `json:"input_size"`
-	Interpolation string     `json:"interpolation"`
-	CropMode      string     `json:"crop_mode"` // squash: the aspect ratio is not kept
-	CropPct       float64    `json:"crop_pct"`  // 1: all of the picture
-	Mean          [3]float32 `json:"mean"`
-	Std           [3]float32 `json:"std"`
-}
-
-// threshold is above what class c counts as present.
-func (mc *ModelConfig) threshold(c int) float64 {
-	if mc.Thresholds != nil {
-		return mc.Thresholds[c]
-	}
-	return mc.Threshold
-}
-
-// threshold is what the methods' authors advise: EM's negatives sit near 0.5.
-func threshold(method string) float64 {
-	if method == "em" {
-		return 0.75
-	}
-	return 0.5
-}
-
-func modelConfigOf(c Config, ds *data.Dataset, dim int) ModelConfig {
-	return ModelConfig{
-		headConfig: c.headConfig(), Architecture: c.Backbone, NumClasses: ds.C(), NumFeatures: dim, LabelNames: ds.Classes, Threshold: threshold(c.Method), Method: c.Method,
-		PretrainedCfg: pretrainedCfg{[3]int{3, c.ImageSize, c.ImageSize}, "bilinear", "squash", 1, pixel.ImageNetMean, pixel.ImageNetStd},
+func modelConfigOf(c Config, ds *data.Dataset, dim int) model.Config {
+	return model.Config{
+		HeadSpec: c.headSpec(), Architecture: c.Backbone, NumClasses: ds.C(), NumFeatures: dim, LabelNames: ds.Classes, Threshold: metric.MethodThreshold(c.Method), Method: c.Method,
+		PretrainedCfg: model.Input{
+			InputSize: [3]int{3, c.ImageSize, c.ImageSize}, Interpolation: "bilinear", CropMode: "squash", CropPct: 1, Mean: pixel.ImageNetMean, Std: pixel.ImageNetStd,
+		},
 	}
 }
 
 func (n *network) save(dir string) error {
 	mc := modelConfigOf(n.c, n.ds, n.model.FeatureDim())
-	mc.clipHead = clipHeadOf(n.model, &n.c)
-	return saveModel(dir, mc, nn.StateDictOf(n.model))
+	if m, ok := n.model.(model.ClipMade); ok {
+		mc.Spec = m.Spec()
+	}
+	return model.Save(dir, mc, nn.StateDictOf(n.model))
 }
 
 func saveHead(dir string, c Config, ds *data.Dataset, weight, bias *torch.Tensor) error {
 	mc := modelConfigOf(c, ds, weight.Size(1))
 	mc.FeaturesOnly = true
-	return saveModel(dir, mc, nn.StateDict{"weight": weight, "bias": bias})
-}
-
-func saveModel(dir string, mc ModelConfig, sd nn.StateDict) error {
-	if err := nn.SaveSafetensors(filepath.Join(dir, modelWeights), sd, map[string]string{"format": "pt"}); err != nil {
-		return err
-	}
-	b, err := json.MarshalIndent(mc, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(filepath.Join(dir, modelConfig), 0o644, append(b, '\n'))
-}
-
-func readModelConfig(dir string) (ModelConfig, error) {
-	var mc ModelConfig
-	path := filepath.Join(dir, modelConfig)
-	b, err := os.ReadFile(path)
-	if err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return mc, fmt.Errorf("%s is no saved model (no %s); the run may have ended before its first epoch: %w", dir, modelConfig, err)
-		}
-		return mc, err
-	}
-	if err := json.Unmarshal(b, &mc); err != nil {
-		return mc, fmt.Errorf("%w: %s: %v", ErrData, path, err)
-	}
-	if mc.NumClasses < 1 || len(mc.LabelNames) != mc.NumClasses || mc.PretrainedCfg.InputSize[1] < 1 || mc.Thresholds != nil && len(mc.Thresholds) != mc.NumClasses {
-		return mc, fmt.Errorf("%w: %s: classes, label names, thresholds or input size do not fit", ErrData, path)
-	}
-	return mc, nil
+	return model.Save(dir, mc, nn.StateDict{"weight": weight, "bias": bias})
 }

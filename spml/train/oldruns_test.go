@@ -21,6 +21,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/safetensors"
@@ -52,7 +53,7 @@ func TestRunsOfEarlierVersions(t *testing.T) {
 	for _, name := range []string{"em", "role", "lac"} {
 		run := filepath.Join(dir, name)
 		// The saved model of a run that is not done predicts; role was stopped before it had one.
-		before, err := train.Load(run, train.TaggerOptions{Workers: 1, Device: "cpu"})
+		before, err := model.OpenTagger(run, model.TaggerOptions{Workers: 1, Device: "cpu"})
 		switch {
 		case name == "em":
 			require.NoError(t, err)
@@ -73,7 +74,7 @@ func TestRunsOfEarlierVersions(t *testing.T) {
 		require.NoError(t, err)
 		r.Model, err = safetensors.Hash(filepath.Join(run, "model", "model.safetensors"))
 		require.NoError(t, err)
-		tagger, err := train.Load(run, train.TaggerOptions{Workers: 1, Device: "cpu"})
+		tagger, err := model.OpenTagger(run, model.TaggerOptions{Workers: 1, Device: "cpu"})
 		require.NoError(t, err)
 		r.Probabilities, err = tagger.Probabilities(context.Background(), drawnPicture(t))
 		require.NoError(t, err)

@@ -17,7 +17,7 @@ func Open(c Config) (*data.Dataset, error) {
 	if c.Data == ShapesName {
 		n, err := shapesParts(c.DataOptions)
 		if err != nil {
-			return nil, &ConfigError{err.Error()}
+			return nil, &ConfigError{Msg: err.Error()}
 		}
 		ds, err := shapes.New(uint64(*c.DataSeed), n[0], n[1], n[2])
 		if err != nil {
@@ -54,13 +54,13 @@ func shapesParts(text string) (n [3]int, err error) {
 func (c Config) dataOptions() (data.Options, error) {
 	if c.Data == ShapesName {
 		if _, err := shapesParts(c.DataOptions); err != nil {
-			return data.Options{}, &ConfigError{err.Error()}
+			return data.Options{}, &ConfigError{Msg: err.Error()}
 		}
 		return data.Options{}, nil
 	}
 	o, err := ParseDataOptions(c.DataOptions)
 	if err != nil {
-		return o, &ConfigError{err.Error()}
+		return o, &ConfigError{Msg: err.Error()}
 	}
 	if c.DataSeed != nil {
 		o.Seed = *c.DataSeed

@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"github.com/gospml/gospml/data"
-	"github.com/gospml/gospml/spml/dualcoop"
+	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -45,7 +46,7 @@ func ComputeOutputs(ctx context.Context, dir string, o OutputsOptions, ev Events
 	}
 	var ds *data.Dataset
 	var out *Outputs
-	err = guard(func() error {
+	err = compute.Guard(func() error {
 		var l learner
 		if ds, l, err = openSaved(ctx, dir, c, o.Data, ev); err != nil {
 			return err
@@ -84,14 +85,10 @@ func outputs(ctx context.Context, l learner, rows []int) (*Outputs, error) {
 		for i, r := range s.Rows {
 			idx[i] = int64(l.at[r])
 		}
-		o.Features = torch.ToSlice[float32](l.features.IndexSelect(0, upload(l.device, idx)))
+		o.Features = torch.ToSlice[float32](l.features.IndexSelect(0, compute.Upload(l.device, idx)))
 	case *fineTune:
-		whole := false // whether the scores take more than the pooled features
-		switch l.model.(type) {
-		case *headed, *dualcoop.Model:
-			whole = true
-		}
-		var features, scores collected
+		whole := l.model.Head() == nil // the scores take more than the pooled features
+		var features, scores compute.Collected
 		got, err := l.forEach(ctx, "outputs", 0, rows, func(a *torch.Arena, x *torch.Tensor) {
 			f := l.model.Features(x)
 			var z *torch.Tensor
@@ -101,13 +98,13 @@ func outputs(ctx context.Context, l learner, rows []int) (*Outputs, error) {
 				z = l.model.Head().Forward(f)
 			}
 			o.Dim = f.Size(1)
-			features.add(a, f.ToDType(torch.Float32).Contiguous())
-			scores.add(a, sigmoids(z))
+			features.Add(a, f.ToDType(torch.Float32).Contiguous())
+			scores.Add(a, compute.Sigmoids(z))
 		})
 		if err != nil {
 			return nil, err
 		}
-		o.Rows, o.Features, o.Values = got, features.flush(), scores.flush()
+		o.Rows, o.Features, o.Values = got, features.Flush(), scores.Flush()
 	default:
 		return nil, fmt.Errorf("train: %T computes no outputs", l)
 	}
@@ -118,7 +115,7 @@ func outputs(ctx context.Context, l learner, rows []int) (*Outputs, error) {
 // OpenData opens the data set of c for the saved model of a run: c is the run's configuration, perhaps with another data set, whose classes are then found by name. The caller
 // closes it.
 func OpenData(dir string, c Config) (*data.Dataset, error) {
-	mc, err := readModelConfig(modelDir(dir))
+	mc, err := model.ReadConfig(model.Dir(dir))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -46,7 +47,7 @@ func Estimate(ctx context.Context, c Config, ev Events) (*Plan, error) {
 		return nil, err
 	}
 	p := &Plan{}
-	err = guard(func() error {
+	err = compute.Guard(func() error {
 		if c.Stages == 2 && c.Init == "" {
 			first, err := c.FirstStage()
 			if err != nil {

@@ -5,6 +5,8 @@ import (
 
 	"golang.org/x/sys/cpu"
 
+	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/internal/oplib"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/amp"
 )
@@ -26,8 +28,8 @@ func (c *Config) defaultPrecision() string {
 	if c.Mode != FineTune {
 		return FP32
 	}
-	switch d, _, err := chooseDevice(c.Device); {
-	case err == nil && d.Type == torch.DeviceCUDA && brainFloat(d), (err != nil || d.Type == torch.DeviceCPU) && matrixUnit():
+	switch d, _, err := compute.Choose(c.Device); {
+	case err == nil && d.Type == torch.DeviceCUDA && compute.BrainFloat(d), (err != nil || d.Type == torch.DeviceCPU) && matrixUnit():
 		return BF16
 	}
 	return FP32
@@ -60,6 +62,22 @@ func (t *trainer) scaled(value *torch.Tensor) *torch.Tensor {
 	}
 	return t.scaler.Scale(value)
 }
+
+// cardNotes say what a run on a card does without.
+func (s *session) cardNotes() {
+	if s.device.Type != torch.DeviceCUDA {
+		return
+	}
+	if err := oplib.CUDA(); err != nil {
+		s.ev.note(fmt.Sprintf("losses are composed of libtorch's operators: %v", err))
+	}
+}
+
+// onCPU says whether the run computes on the CPU.
+func (s *session) onCPU() bool { return s.device.Type == torch.DeviceCPU }
+
+// to brings a tensor to the run's device and frees the one that it had, which nobody else may hold.
+func (s *session) to(t *torch.Tensor) *torch.Tensor { return compute.To(t, s.device) }
 
 // newScaler gives a run its loss scale, nil where its precision needs none.
 func newScaler(c Config, d torch.Device) *amp.GradScaler {

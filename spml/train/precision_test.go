@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -28,7 +29,7 @@ func TestPrecisions(t *testing.T) {
 			res, err := Run(context.Background(), c, Events{})
 			require.NoError(t, err, method)
 			losses[p] = res.Epochs[0].Loss
-			sd, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", modelWeights))
+			sd, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", model.WeightsFile))
 			require.NoError(t, err)
 			for k, w := range sd {
 				require.NotContains(t, []torch.DType{torch.BFloat16, torch.Float16}, w.DType(), k)

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/dist"
 	"github.com/gospml/gospml/torch/nn"
@@ -93,7 +94,7 @@ func work() int {
 		c, err := j.Config.prepare()
 		if err == nil {
 			var res *Result
-			err = guard(func() (err error) {
+			err = compute.Guard(func() (err error) {
 				defer func() { err = procs.settle(err) }()
 				done := false
 				res, err = run(ctx, c, Events{}, j.Resume, func(t *trainer) {

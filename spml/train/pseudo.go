@@ -11,15 +11,13 @@ import (
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/torch"
 )
-
-// BuiltinClip as Config.Clip is the small CLIP of this module, which knows drawn shapes only.
-const BuiltinClip = "builtin"
 
 // PseudoRecord says how good an epoch's pseudo-labels were, over the images with full labels and without the observed positives.
 type PseudoRecord struct {
@@ -146,7 +144,7 @@ func newStored(s *session, usable []int) (*stored, error) {
 		m[i] = int8(x)
 	}
 	host := s.ds.Gather(m, usable)
-	return &stored{quality: quality{ds: s.ds, usable: usable}, labels: upload(s.device, host, len(usable), c), host: host}, nil
+	return &stored{quality: quality{ds: s.ds, usable: usable}, labels: compute.Upload(s.device, host, len(usable), c), host: host}, nil
 }
 
 func (p *stored) start(epoch int) error         { return p.quality.start(epoch) }
@@ -294,7 +292,7 @@ func (l *labels) fill(b *loss.Batch, v *view, _ *torch.Tensor) error {
 		}
 	}
 	l.made[b] = m
-	b.Pseudo = upload(l.device, m.pseudo, n, c)
+	b.Pseudo = compute.Upload(l.device, m.pseudo, n, c)
 	return nil
 }
 
@@ -419,7 +417,7 @@ func (c *Config) labelSettings() (vlm.Settings, error) {
 
 // resolvePseudo says where pseudo-labels come from.
 func (c *Config) resolvePseudo(e *loss.Entry) error {
-	fail := func(format string, a ...any) error { return &ConfigError{fmt.Sprintf(format, a...)} }
+	fail := func(format string, a ...any) error { return &ConfigError{Msg: fmt.Sprintf(format, a...)} }
 	if _, ok := clipTypes[c.ClipPrecision]; !ok {
 		return fail("clip_precision %q is none of fp32, bf16, fp16", c.ClipPrecision)
 	}

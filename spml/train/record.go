@@ -48,12 +48,3 @@ func ReadRecord(dir string) (*Record, error) {
 	}
 	return r, nil
 }
-
-// ClassNames are the classes of a run's saved model (or of a model folder), in the order of its outputs.
-func ClassNames(dir string) ([]string, error) {
-	c, err := readModelConfig(modelDir(dir))
-	return c.LabelNames, err
-}
-
-// ReadModelConfig reads config.json of a run's saved model (or of a model folder).
-func ReadModelConfig(dir string) (ModelConfig, error) { return readModelConfig(modelDir(dir)) }

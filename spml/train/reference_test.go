@@ -12,6 +12,7 @@ import (
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch/nn"
 )
 
@@ -36,7 +37,7 @@ func TestFeatures(t *testing.T) {
 	require.NoError(t, err)
 	want, err := stored.Float32()
 	require.NoError(t, err)
-	require.NoError(t, guard(func() error {
+	require.NoError(t, compute.Guard(func() error {
 		n, err := newNetwork(testSession(t, c, ds, Events{}))
 		require.NoError(t, err)
 		defer n.close()
@@ -64,7 +65,7 @@ func TestFeatures(t *testing.T) {
 func TestHeadDraws(t *testing.T) {
 	g := random.New(1200)
 	var w, b []float64
-	require.NoError(t, guard(func() error {
+	require.NoError(t, compute.Guard(func() error {
 		weight, bias := drawHead(g, 5, 1280)
 		w, b = first(weight), first(bias)
 		return nil
@@ -83,7 +84,7 @@ func TestFoldedBatchNormIsFrozen(t *testing.T) {
 	ds, err := Open(c)
 	require.NoError(t, err)
 	defer ds.Close()
-	require.NoError(t, guard(func() error {
+	require.NoError(t, compute.Guard(func() error {
 		var notes []string
 		f, err := newFineTune(testSession(t, c, ds, Events{Note: func(s string) { notes = append(notes, s) }}))
 		require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
 )
 
@@ -21,10 +22,10 @@ var (
 
 // resolveTraining fills in and checks what belongs to the step, the stop rules and the checkpoints.
 func (c *Config) resolveTraining(e *loss.Entry) error {
-	fail := func(format string, a ...any) error { return &ConfigError{fmt.Sprintf(format, a...)} }
+	fail := func(format string, a ...any) error { return &ConfigError{Msg: fmt.Sprintf(format, a...)} }
 	def(&c.Optimizer, "adam")
 	def(&c.Schedule, "constant")
-	if _, _, err := checkDevice(c.Device); err != nil {
+	if _, _, err := compute.Check(c.Device); err != nil {
 		return err
 	}
 	if c.Device == DeviceAuto {
@@ -115,7 +116,7 @@ func (c *Config) saveEvery() (every time.Duration, steps int, err error) {
 		}
 		d, err := time.ParseDuration(s)
 		if err != nil || d <= 0 {
-			return 0, 0, &ConfigError{fmt.Sprintf("save_every %q is none of epoch, off, a time (10m) or a number of steps (500)", s)}
+			return 0, 0, &ConfigError{Msg: fmt.Sprintf("save_every %q is none of epoch, off, a time (10m) or a number of steps (500)", s)}
 		}
 		return d, 0, nil
 	}

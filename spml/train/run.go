@@ -10,6 +10,8 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/caught"
+	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/internal/fault"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -17,7 +19,7 @@ import (
 var ErrNotFinite = errors.New("the loss is not finite")
 
 // ErrData is wrapped by errors that a data set's contents cause, where no more specific type says so.
-var ErrData = errors.New("the data do not allow this")
+var ErrData = fault.ErrData
 
 // ShapesName is the data set of drawn pictures that needs no files.
 const ShapesName = "shapes"
@@ -76,7 +78,7 @@ func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (_
 		}
 		old.MaxSteps, old.SaveEvery, old.KeepLast, old.KeepBest, old.Device = c.MaxSteps, c.SaveEvery, c.KeepLast, c.KeepBest, c.Device
 		if d := differences(old, c); d != "" {
-			return nil, &ConfigError{fmt.Sprintf("%s cannot go on with other settings (%s); start another run", dir, d)}
+			return nil, &ConfigError{Msg: fmt.Sprintf("%s cannot go on with other settings (%s); start another run", dir, d)}
 		}
 	}
 	return guarded(ctx, c, ev, true)
@@ -126,7 +128,7 @@ func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, er
 	if procs.Rank() > 0 {
 		ev = Events{}
 	}
-	err := guard(func() (err error) {
+	err := compute.Guard(func() (err error) {
 		defer func() { err = procs.settle(err) }()
 		c, err := twoStages(ctx, c, ev)
 		if err == nil {
@@ -139,17 +141,6 @@ func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, er
 
 // PanicError is a mistake of ours, or a panic of a caller's function, as an error; Stack says where. No function of this package panics.
 type PanicError = caught.Error
-
-// guard keeps f on one OS thread and turns a panic into its error: of tensor maths a *torch.Error, any other a *PanicError.
-func guard(f func() error) (err error) {
-	defer caught.Recover(&err)
-	return torch.Do(func() error {
-		if e := torch.Try(func() { err = f() }); e != nil {
-			return e
-		}
-		return err
-	})
-}
 
 // run does a run; hooks see the trainer before the first step and again after the last.
 func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*trainer)) (*Result, error) {
@@ -177,7 +168,7 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 	}
 	s.procs = processesOf(ctx)
 	if s.procs != nil && c.OptimizerInBackward {
-		return nil, &ConfigError{"optimizer_in_backward steps before the gradients of all processes are there; leave it out, or train in one process"}
+		return nil, &ConfigError{Msg: "optimizer_in_backward steps before the gradients of all processes are there; leave it out, or train in one process"}
 	}
 	if err := s.checkLabels(); err != nil {
 		return nil, err
@@ -259,12 +250,6 @@ func (s *session) firstLine() string {
 func summary(s *Scores, rec EpochRecord) map[string]any {
 	return map[string]any{"epoch": rec.Epoch, "test_map": rec.TestMAP, "images": len(s.Rows)}
 }
-
-// modelFiles are the names inside a run's model folder.
-const (
-	modelConfig  = "config.json"
-	modelWeights = "model.safetensors"
-)
 
 func exists(path string) bool {
 	_, err := os.Stat(path)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -149,38 +148,6 @@ func TestConcurrentTagging(t *testing.T) {
 	for err := range errs {
 		require.NoError(t, err)
 	}
-}
-
-// Closing a tagger has a deadline, and what was in work keeps what it needs until it ends.
-func TestCloseTaggerInWork(t *testing.T) {
-	dir := folder(t, 20)
-	c := small(dir, "an")
-	c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "run")
-	_, err := Run(context.Background(), c, Events{})
-	require.NoError(t, err)
-	tagger, err := Load(c.Run, TaggerOptions{Workers: 1})
-	require.NoError(t, err)
-	photo, err := os.ReadFile(filepath.Join(dir, "images", "001.png"))
-	require.NoError(t, err)
-	started, release, answer := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() {
-		answer <- tagger.pool.Run(context.Background(), func() error {
-			close(started)
-			<-release
-			_, err := tagger.input(photo)
-			return err
-		})
-	}()
-	<-started
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, tagger.CloseContext(ctx), context.DeadlineExceeded)
-	_, err = tagger.Tag(context.Background(), photo)
-	require.ErrorIs(t, err, torch.ErrPoolClosed)
-	close(release)
-	require.NoError(t, <-answer)
-	require.NoError(t, tagger.Close())
-	require.Eventually(t, func() bool { return len(tagger.spare) == 0 }, time.Second, time.Millisecond, "its decoders are freed")
 }
 
 func equal(a, b []float32) bool {

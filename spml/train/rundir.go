@@ -19,6 +19,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/train/internal/tfevents"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
@@ -66,7 +67,7 @@ func environment(c Config, ds *data.Dataset, d torch.Device) (Environment, error
 		Started: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), Libtorch: native.TorchVersion,
 		CPU: torch.CPUCapability(), Threads: torch.NumThreads(), Cores: runtime.NumCPU(),
 		Data: ds.Name, DataSHA256: ds.Fingerprint(), ObservedSHA: ds.ObservedFingerprint(), LabelsFrom: ds.Info.Labels, SplitFrom: ds.Info.Split,
-		ObservedFrom: ds.Info.Observed, Seed: c.Seed, Precision: c.Precision, Device: cardName(d),
+		ObservedFrom: ds.Info.Observed, Seed: c.Seed, Precision: c.Precision, Device: compute.CardName(d),
 	}
 	e.Module, e.Commit = BuildVersion()
 	for _, s := range ds.Split {

@@ -2,6 +2,7 @@ package train
 
 import (
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/torch"
 )
@@ -27,21 +28,16 @@ func (s *Scores) MAP(ds *data.Dataset, labels []int8) (float64, error) {
 	return 100 * metric.Mean(ap), nil
 }
 
-// sigmoids are σ(z) of logits [B, C], float32.
-func sigmoids(logits *torch.Tensor) *torch.Tensor {
-	return logits.ToDType(torch.Float32).Sigmoid()
-}
-
 // labelTensors are the labels of training rows on the device, [n, C] int8; a matrix that the data set lacks is nil.
 type labelTensors struct{ observed, full *torch.Tensor }
 
 func gatherLabels(ds *data.Dataset, rows []int, d torch.Device) labelTensors {
 	var l labelTensors
 	if ds.Observed != nil {
-		l.observed = upload(d, ds.Gather(ds.Observed, rows), len(rows), ds.C())
+		l.observed = compute.Upload(d, ds.Gather(ds.Observed, rows), len(rows), ds.C())
 	}
 	if labelled(ds, data.Train) {
-		l.full = upload(d, ds.Gather(ds.Labels, rows), len(rows), ds.C())
+		l.full = compute.Upload(d, ds.Gather(ds.Labels, rows), len(rows), ds.C())
 	}
 	return l
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/shapes"
 	"github.com/gospml/gospml/spml/metric"
 )
 
@@ -89,5 +90,16 @@ func TestRaisedScores(t *testing.T) {
 		require.NotNil(t, last.Pseudo, method)
 		require.LessOrEqual(t, last.Correct, last.Pseudo.Entries)
 		require.Less(t, last.Pseudo.Entries, 36*11+1)
+	}
+}
+
+// A saved model predicts at the threshold its method is measured at.
+func TestThresholdOfMethods(t *testing.T) {
+	ds, err := shapes.New(1, 4, 0, 0)
+	require.NoError(t, err)
+	defer ds.Close()
+	for method, want := range map[string]float64{"em": 0.75, "em-apl": 0.75, "an": 0.5, "role": 0.5} {
+		require.Equal(t, want, modelConfigOf(Config{Method: method}, ds, 4).Threshold, method)
+		require.Equal(t, want, metric.MethodThreshold(method), method)
 	}
 }

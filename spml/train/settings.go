@@ -115,7 +115,7 @@ func LoadConfig(path string) (Config, error) {
 	}
 	c, err := FromSettings(m)
 	if err != nil {
-		return Config{}, &ConfigError{fmt.Sprintf("%s: %v", path, err)}
+		return Config{}, &ConfigError{Msg: fmt.Sprintf("%s: %v", path, err)}
 	}
 	return c, nil
 }
@@ -128,11 +128,11 @@ func LoadSettings(path string) (map[string]any, error) {
 	}
 	var m map[string]any
 	if err := yaml.Unmarshal(b, &m); err != nil {
-		return nil, &ConfigError{fmt.Sprintf("%s: %v", path, err)}
+		return nil, &ConfigError{Msg: fmt.Sprintf("%s: %v", path, err)}
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if err := CheckKey(k); err != nil {
-			return nil, &ConfigError{fmt.Sprintf("%s: %v", path, err)}
+			return nil, &ConfigError{Msg: fmt.Sprintf("%s: %v", path, err)}
 		}
 	}
 	return m, nil
@@ -151,7 +151,7 @@ func CheckKey(key string) error {
 	if g := Nearest(key, keys); g != "" {
 		guess = fmt.Sprintf("; did you mean %q?", g)
 	}
-	return &ConfigError{fmt.Sprintf("there is no setting %q%s", key, guess)}
+	return &ConfigError{Msg: fmt.Sprintf("there is no setting %q%s", key, guess)}
 }
 
 // Nearest is the name that a mistyped one most likely means, "" where none is near.
@@ -198,20 +198,20 @@ func FromSettings(m map[string]any) (Config, error) {
 	}
 	b, err := yaml.Marshal(m)
 	if err != nil {
-		return Config{}, &ConfigError{err.Error()}
+		return Config{}, &ConfigError{Msg: err.Error()}
 	}
 	var c Config
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&c); err != nil && len(m) > 0 {
-		return Config{}, &ConfigError{err.Error()}
+		return Config{}, &ConfigError{Msg: err.Error()}
 	}
 	return c, nil
 }
 
 // ParseSetting reads the text of a setting as flags and the environment give it.
 func ParseSetting(key, text string) (any, error) {
-	bad := func(want string) error { return &ConfigError{fmt.Sprintf("%s is %q, want %s", key, text, want)} }
+	bad := func(want string) error { return &ConfigError{Msg: fmt.Sprintf("%s is %q, want %s", key, text, want)} }
 	if key == "params" {
 		p := map[string]any{}
 		for _, one := range strings.Split(text, ",") {

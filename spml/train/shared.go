@@ -10,6 +10,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -106,12 +107,12 @@ func ExtractFeatures(ctx context.Context, c Config, path string, ev Events) erro
 		return err
 	}
 	if c.Weights == "" {
-		return &ConfigError{"features want --weights FILE"}
+		return &ConfigError{Msg: "features want --weights FILE"}
 	}
 	if err := torch.Available(); err != nil {
 		return err
 	}
-	return guard(func() error {
+	return compute.Guard(func() error {
 		ds, err := Open(c)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -58,7 +59,7 @@ func twoStages(ctx context.Context, c Config, ev Events) (Config, error) {
 		return c, nil
 	}
 	if c.Run == "" {
-		return c, &ConfigError{"two stages need a place for the first one's weights: give --run DIR, or train in one with --stages 1"}
+		return c, &ConfigError{Msg: "two stages need a place for the first one's weights: give --run DIR, or train in one with --stages 1"}
 	}
 	first, err := c.FirstStage()
 	if err != nil {
@@ -87,7 +88,7 @@ func twoStages(ctx context.Context, c Config, ev Events) (Config, error) {
 		}
 		torch.TrimHeap() // the first stage's activations are of no use to the second
 	}
-	if !exists(filepath.Join(first.Run, "model", modelWeights)) {
+	if !exists(filepath.Join(first.Run, "model", model.WeightsFile)) {
 		return c, errors.New("stage 1 left no model; remove " + first.Run + " and start again")
 	}
 	c.Init = first.Run

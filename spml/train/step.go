@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/gospml/gospml/data/random"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/optim"
@@ -226,7 +227,7 @@ func (t *trainer) places(v *view) *torch.Tensor {
 	for i, x := range v.places {
 		p[i] = int64(x)
 	}
-	return upload(t.device, p)
+	return compute.Upload(t.device, p)
 }
 
 // value is the loss of a batch whose logits are there; a number that is not finite is an error, written to nan.json.

@@ -2,7 +2,6 @@ package train
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -10,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/jit"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -51,18 +52,22 @@ func TestTorchScript(t *testing.T) {
 			defer m.Close()
 			sd, err := m.StateDict()
 			require.NoError(t, err)
-			want, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", modelWeights))
+			want, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", model.WeightsFile))
 			require.NoError(t, err)
 			require.Equal(t, want.Keys(), sd.Keys())
 			for k, x := range want {
 				require.True(t, x.Equal(sd[k].Detach()), k)
 			}
-			mc, err := readModelConfig(filepath.Join(c.Run, "model"))
+			mc, err := model.ReadConfig(filepath.Join(c.Run, "model"))
 			require.NoError(t, err)
-			_, _, forward, example, err := tracedModel(filepath.Join(c.Run, "model"), mc)
-			require.NoError(t, err)
+			forward, shape := func(x *torch.Tensor) *torch.Tensor { return torch.Linear(x, want["weight"], want["bias"]) }, []int{mc.NumFeatures}
+			if !mc.FeaturesOnly {
+				opened, err := model.Open(c.Run)
+				require.NoError(t, err)
+				forward, shape = opened.Net.Forward, mc.PretrainedCfg.InputSize[:]
+			}
 			for _, n := range []int{1, 2, 5} {
-				x := example(n)
+				x := torch.Randn(append([]int{n}, shape...), torch.Float32, torch.NewGenerator(1))
 				y, err := m.Forward(x)
 				require.NoError(t, err)
 				require.Equal(t, []int{n, mc.NumClasses}, y.Shape())
@@ -82,7 +87,5 @@ func TestTorchScriptRefuses(t *testing.T) {
 	err = Export(c.Run, to, ExportOptions{Form: ExportTorchScript})
 	require.ErrorIs(t, err, ErrData)
 	require.ErrorContains(t, err, "with the head decoder cannot be written as TorchScript")
-	var wrong *unlike
-	require.True(t, errors.As(err, &wrong))
 	require.NoFileExists(t, to)
 }

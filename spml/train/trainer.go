@@ -13,9 +13,11 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/random"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train/internal/ondevice"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/amp"
@@ -40,8 +42,8 @@ type session struct {
 
 	cacheBytes int64 // for decoded images
 
-	procs *Processes   // that share the run; nil for a single one
-	saved *ModelConfig // of a model that is only scored; nil: it is to train
+	procs *Processes    // that share the run; nil for a single one
+	saved *model.Config // of a model that is only scored; nil: it is to train
 
 	latent, betas, maps bool // what the loss reads beside logits
 }
@@ -54,15 +56,15 @@ func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
 	}
 	set := c.parameters(e)
 	s := &session{c: c, ds: ds, ev: ev, entry: e, train: ds.Rows(data.Train), random: random.New(c.Seed), cacheBytes: int64(c.CacheMB) << 20}
-	if s.device, s.where, err = chooseDevice(c.Device); err != nil {
+	if s.device, s.where, err = compute.Choose(c.Device); err != nil {
 		return nil, err
 	}
-	prepareCard(s.device)
+	compute.PrepareCard(s.device)
 	if s.values, err = e.ResolveForm(c.Preset, set, c.Form); err != nil {
 		return nil, err
 	}
 	if s.values["schedule"] == loss.ScheduleLearned && e.Estimator != "schedule" {
-		return nil, &ConfigError{fmt.Sprintf("schedule=%d of %s: a schedule's parameters are learned by gr alone", loss.ScheduleLearned, e.ID)}
+		return nil, &ConfigError{Msg: fmt.Sprintf("schedule=%d of %s: a schedule's parameters are learned by gr alone", loss.ScheduleLearned, e.ID)}
 	}
 	if s.loss, err = e.Make(c.Preset, set, loss.Options{LogEps: c.LogEps, Preset: c.Form, Impl: ondevice.Losses}); err != nil {
 		return nil, err
@@ -528,7 +530,7 @@ func (t *trainer) trainScores(ctx context.Context, n int) (*torch.Tensor, error)
 			return nil, fmt.Errorf("%w: after epoch %d the score of %s is NaN; lower --lr", ErrNotFinite, n, t.ds.Images[usable[i/t.ds.C()]])
 		}
 	}
-	return upload(t.device, sc.Values, len(usable), t.ds.C()), nil
+	return compute.Upload(t.device, sc.Values, len(usable), t.ds.C()), nil
 }
 
 // keepBest writes the model of the best epoch so far.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"unsafe"
+
+	"github.com/gospml/gospml/spml/internal/compute"
 )
 
 // Verification is what Verify found.
@@ -35,7 +37,7 @@ func Verify(ctx context.Context, dir string, ev Events) (*Verification, error) {
 	}
 	c.MaxSteps = len(want)
 	var got []string
-	err = guard(func() error { return replay(ctx, c, ev, &got) })
+	err = compute.Guard(func() error { return replay(ctx, c, ev, &got) })
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,9 @@ import (
 
 	"github.com/gospml/gospml/data/augment"
 	"github.com/gospml/gospml/data/pixel"
-	"github.com/gospml/gospml/spml/decoder"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -58,13 +58,10 @@ func (f *fineTune) twoViews(v *view, weak *torch.Tensor, epoch int, b *loss.Batc
 	n := len(v.places)
 	both := torch.Cat([]*torch.Tensor{weak, strong}, 0)
 	half := func(t *torch.Tensor, i int) *torch.Tensor { return t.Narrow(0, i*n, n) }
-	var z *torch.Tensor
-	h, headed := f.model.(*headed)
-	if headed && h.Decoder != nil {
-		out := h.Decoder.Forward(h.Body.FeatureMap(both), decoder.Want{Embeddings: f.entry.Needs&loss.Embeddings != 0})
-		z = out.Logits
-		if out.Z != nil {
-			v.weak, v.strong = half(out.Z, 0), half(out.Z, 1)
+	var z, embedded *torch.Tensor
+	if f.entry.Needs&loss.Embeddings != 0 {
+		if z, embedded = model.Embed(f.model, both); embedded != nil {
+			v.weak, v.strong = half(embedded, 0), half(embedded, 1)
 		}
 	} else {
 		z = f.model.Forward(both)

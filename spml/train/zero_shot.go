@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/torch"
 )
@@ -20,12 +21,12 @@ func ZeroShot(ctx context.Context, c Config) (scores *Scores, mAP float64, err e
 		return nil, 0, err
 	}
 	if c.Clip == "" {
-		return nil, 0, &ConfigError{"zero-shot scores want --clip MODEL"}
+		return nil, 0, &ConfigError{Msg: "zero-shot scores want --clip MODEL"}
 	}
 	if err := torch.Available(); err != nil {
 		return nil, 0, err
 	}
-	err = guard(func() error {
+	err = compute.Guard(func() error {
 		ds, err := Open(c)
 		if err != nil {
 			return err
@@ -36,7 +37,7 @@ func ZeroShot(ctx context.Context, c Config) (scores *Scores, mAP float64, err e
 		if !ok || len(rows) == 0 || !labelled(ds, data.Test) {
 			return fmt.Errorf("%w: %s has no test photos with full labels", ErrData, ds.Name)
 		}
-		d, _, err := chooseDevice(c.Device)
+		d, _, err := compute.Choose(c.Device)
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -227,7 +228,7 @@ noise; a run directory from the bytes of a 500 × 375 JPEG to its labels, a phot
 
 func benchInfer(cmd *cobra.Command, t *csvTable, name string, first bool, size, batch, classes int, limit time.Duration) (err error) {
 	if _, err := os.Stat(filepath.Join(name, "run.yaml")); err == nil {
-		tagger, err := train.Load(name, train.TaggerOptions{Workers: 1})
+		tagger, err := model.OpenTagger(name, model.TaggerOptions{Workers: 1})
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/internal/screen"
-	"github.com/gospml/gospml/spml/train"
+	tagged "github.com/gospml/gospml/spml/model"
 )
 
 func newClipZeroShot() *cobra.Command {
@@ -101,9 +101,9 @@ with each other and are no probabilities of each being there.
 					fmt.Fprintf(out, "%s\n", b)
 					continue
 				}
-				var l []train.Label
+				var l []tagged.Label
 				for _, k := range order {
-					l = append(l, train.Label{Name: labels[k], Probability: float64(p[k]), Present: k == order[0]})
+					l = append(l, tagged.Label{Name: labels[k], Probability: float64(p[k]), Present: k == order[0]})
 				}
 				if err := printBars(out, path, l, screen.HasColor(out)); err != nil {
 					return err

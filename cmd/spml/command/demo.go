@@ -15,6 +15,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/report"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -153,7 +154,7 @@ func demoAttention(ctx context.Context, errs io.Writer, dir string, seed uint32)
 			break
 		}
 	}
-	t, err := train.Load(run, train.TaggerOptions{})
+	t, err := model.OpenTagger(run, model.TaggerOptions{})
 	if err != nil {
 		return "", err
 	}

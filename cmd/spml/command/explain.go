@@ -16,6 +16,7 @@ import (
 
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/overlay"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -61,7 +62,7 @@ and b_x.jpg.dog.png.
 					break
 				}
 			}
-			t, err := train.Load(run, train.TaggerOptions{Device: device})
+			t, err := model.OpenTagger(run, model.TaggerOptions{Device: device})
 			if err != nil {
 				return err
 			}
@@ -90,7 +91,7 @@ and b_x.jpg.dog.png.
 }
 
 type explainer struct {
-	t      *train.Tagger
+	t      *model.Tagger
 	out    string
 	labels []string
 	top    int

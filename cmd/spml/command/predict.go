@@ -13,6 +13,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/screen"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -93,7 +94,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 				}
 				defer done()
 			}
-			t, err := train.Load(args[0], train.TaggerOptions{Workers: jobs, Device: device})
+			t, err := model.OpenTagger(args[0], model.TaggerOptions{Workers: jobs, Device: device})
 			if err != nil {
 				return err
 			}
@@ -102,9 +103,9 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 				t.SetThreshold(threshold)
 			}
 			if page != "" {
-				models, names := []*train.Tagger{t}, [2]string{args[0]}
+				models, names := []*model.Tagger{t}, [2]string{args[0]}
 				if second != "" {
-					o, err := train.Load(second, train.TaggerOptions{Workers: jobs, Device: device})
+					o, err := model.OpenTagger(second, model.TaggerOptions{Workers: jobs, Device: device})
 					if err != nil {
 						return err
 					}
@@ -149,12 +150,12 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 }
 
 // predict labels photos side by side and writes them in order.
-func predict(ctx context.Context, t *train.Tagger, photos iter.Seq2[photo, error], jobs int, w *labelWriter, errs io.Writer) error {
+func predict(ctx context.Context, t *model.Tagger, photos iter.Seq2[photo, error], jobs int, w *labelWriter, errs io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type pending struct {
 		photo  photo
-		labels []train.Label
+		labels []model.Label
 		err    error
 		ready  chan struct{}
 	}
@@ -231,7 +232,7 @@ type photo struct {
 	classes []string
 }
 
-func (p photo) tag(ctx context.Context, t *train.Tagger) ([]train.Label, error) {
+func (p photo) tag(ctx context.Context, t *model.Tagger) ([]model.Label, error) {
 	if p.from == nil {
 		return t.TagFile(ctx, p.name)
 	}

@@ -11,8 +11,8 @@ import (
 	"sort"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/report"
-	"github.com/gospml/gospml/spml/train"
 )
 
 // pagePhotos is how many photos a page holds at most.
@@ -20,7 +20,7 @@ const pagePhotos = 200
 
 // predictPage writes photos with the probabilities of one model, or of two side by side (VLPL's Fig. 4), as one HTML file. A photo of a data set shows the labels
 // that it has; others the most probable ones.
-func predictPage(ctx context.Context, models []*train.Tagger, names [2]string, photos iter.Seq2[photo, error], top int, out string, errs io.Writer) error {
+func predictPage(ctx context.Context, models []*model.Tagger, names [2]string, photos iter.Seq2[photo, error], top int, out string, errs io.Writer) error {
 	classes := models[0].Config.LabelNames
 	if len(models) > 1 && !slices.Equal(classes, models[1].Config.LabelNames) {
 		return usageError{fmt.Errorf("%s and %s have other labels, or in another order; --compare wants two models of the same classes", names[0], names[1])}
@@ -64,7 +64,7 @@ func predictPage(ctx context.Context, models []*train.Tagger, names [2]string, p
 	return nil
 }
 
-func pageCard(ctx context.Context, models []*train.Tagger, p photo, top int) (*report.Photo, error) {
+func pageCard(ctx context.Context, models []*model.Tagger, p photo, top int) (*report.Photo, error) {
 	file, err := p.read()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.name, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -111,7 +112,7 @@ func wholeLines(f *os.File) (int64, error) {
 // photoRow is a row of JSON lines.
 type photoRow struct {
 	Image  string        `json:"image"`
-	Labels []train.Label `json:"labels"`
+	Labels []model.Label `json:"labels"`
 }
 
 // parquetRow is a row of a Parquet file, with the names of JSON lines.
@@ -197,7 +198,7 @@ func (w *labelWriter) close() error {
 }
 
 // write writes the row of a photo; labels are all of the model's, the most probable first.
-func (w *labelWriter) write(photo string, labels []train.Label) error {
+func (w *labelWriter) write(photo string, labels []model.Label) error {
 	if w.format == formatCSV {
 		return w.writeCSV(photo, labels)
 	}
@@ -221,7 +222,7 @@ func (w *labelWriter) write(photo string, labels []train.Label) error {
 	return printBars(w.out, photo, labels, w.color)
 }
 
-func (w *labelWriter) writeCSV(photo string, labels []train.Label) error {
+func (w *labelWriter) writeCSV(photo string, labels []model.Label) error {
 	var b bytes.Buffer
 	c := csv.NewWriter(&b)
 	if !w.header {
@@ -240,7 +241,7 @@ func (w *labelWriter) writeCSV(photo string, labels []train.Label) error {
 }
 
 // printBars draws one line a label: probability, bar, mark, name.
-func printBars(w io.Writer, path string, labels []train.Label, color bool) error {
+func printBars(w io.Writer, path string, labels []model.Label, color bool) error {
 	const width = 30
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", path)

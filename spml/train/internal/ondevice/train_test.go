@@ -23,6 +23,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/shapes"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/spml/train/internal/ondevice"
 	"github.com/gospml/gospml/torch"
@@ -384,8 +385,8 @@ func TestTrainedModel(t *testing.T) {
 	type use struct {
 		report      *train.Report
 		outputs     *train.Outputs
-		labels      []train.Label
-		explanation *train.Explanation
+		labels      []model.Label
+		explanation *model.Explanation
 	}
 	var uses [2]use
 	for i, d := range []string{"cpu", device} {
@@ -396,7 +397,7 @@ func TestTrainedModel(t *testing.T) {
 		ds, u.outputs, err = train.ComputeOutputs(context.Background(), o.run, train.OutputsOptions{Device: d}, train.Events{})
 		require.NoError(t, err)
 		require.NoError(t, ds.Close())
-		tagger, err := train.Load(filepath.Join(o.run, "model"), train.TaggerOptions{Device: d})
+		tagger, err := model.OpenTagger(filepath.Join(o.run, "model"), model.TaggerOptions{Device: d})
 		require.NoError(t, err)
 		require.Equal(t, d, strings.TrimSuffix(tagger.Device().String(), ":-1"))
 		u.labels, err = tagger.Tag(context.Background(), photo)

@@ -1,4 +1,5 @@
-package train
+// Package compute finds the device of a run or a model and moves tensors to it.
+package compute
 
 import (
 	"errors"
@@ -8,24 +9,25 @@ import (
 	"strings"
 
 	"github.com/gospml/gospml/cuda"
-	"github.com/gospml/gospml/spml/internal/oplib"
+	"github.com/gospml/gospml/internal/caught"
+	"github.com/gospml/gospml/spml/internal/fault"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// Choices of Config.Device beside cuda:N.
+// Names of devices beside cuda:N.
 const (
-	DeviceAuto = "auto" // the graphics card where there is one that can be used, else the CPU
-	DeviceCPU  = "cpu"
-	DeviceCUDA = "cuda" // the first card, or the one that a launcher gives the process (LOCAL_RANK)
+	Auto = "auto" // the graphics card where there is one that can be used, else the CPU
+	CPU  = "cpu"
+	CUDA = "cuda" // the first card, or the one that a launcher gives the process (LOCAL_RANK)
 )
 
 // deviceTypes are the devices by PyTorch's names; privateuseone is what a library of operators registers.
-var deviceTypes = map[string]torch.DeviceType{DeviceCPU: torch.DeviceCPU, DeviceCUDA: torch.DeviceCUDA, "privateuseone": torch.DevicePrivateUse1}
+var deviceTypes = map[string]torch.DeviceType{CPU: torch.DeviceCPU, CUDA: torch.DeviceCUDA, "privateuseone": torch.DevicePrivateUse1}
 
-// checkDevice reads the name of a device. auto has no type.
-func checkDevice(name string) (d torch.Device, auto bool, err error) {
-	if name == "" || name == DeviceAuto {
+// Check reads the name of a device. auto has no type.
+func Check(name string) (d torch.Device, auto bool, err error) {
+	if name == "" || name == Auto {
 		return torch.CPU, true, nil
 	}
 	kind, number, numbered := strings.Cut(name, ":")
@@ -35,14 +37,14 @@ func checkDevice(name string) (d torch.Device, auto bool, err error) {
 		d.Index, err = strconv.Atoi(number)
 	}
 	if !ok || err != nil || numbered && (d.Index < 0 || d.Index > 127 || t == torch.DeviceCPU) {
-		return d, false, &ConfigError{fmt.Sprintf("device %q is none of auto, cpu, cuda, cuda:N", name)}
+		return d, false, fault.Settingf("device %q is none of auto, cpu, cuda, cuda:N", name)
 	}
 	return d, false, nil
 }
 
-// chooseDevice finds the device of a setting, and in words what it is and why.
-func chooseDevice(name string) (d torch.Device, words string, err error) {
-	d, auto, err := checkDevice(name)
+// Choose finds the device of a setting, and in words what it is and why.
+func Choose(name string) (d torch.Device, words string, err error) {
+	d, auto, err := Check(name)
 	if err != nil {
 		return d, "", err
 	}
@@ -76,7 +78,7 @@ func chooseDevice(name string) (d torch.Device, words string, err error) {
 		return d, fmt.Sprintf("%v, %s", d, why), nil
 	}
 	if n := cuda.DeviceCount(); d.Index >= n {
-		return d, "", &ConfigError{fmt.Sprintf("there is no card %v; this machine shows %d, so start at most as many processes on it", d, n)}
+		return d, "", fault.Settingf("there is no card %v; this machine shows %d, so start at most as many processes on it", d, n)
 	}
 	p, err := cuda.DeviceProperties(d.Index)
 	if err != nil {
@@ -85,15 +87,15 @@ func chooseDevice(name string) (d torch.Device, words string, err error) {
 	return d, fmt.Sprintf("%v %s, %.0f GB, %s", d, p.Name, float64(p.TotalMemory)/1e9, why), nil
 }
 
-// brainFloat says whether a card multiplies bfloat16 in its matrix units: from Ampere on.
-func brainFloat(d torch.Device) bool {
+// BrainFloat says whether a card multiplies bfloat16 in its matrix units: from Ampere on.
+func BrainFloat(d torch.Device) bool {
 	p, err := cuda.DeviceProperties(max(d.Index, 0))
 	return err == nil && p.Major >= 8
 }
 
-// prepareCard sets what libtorch leaves open on cards, for the process: fp32 means float32, so no TensorFloat-32, and convolutions take the kernels that give
+// PrepareCard sets what libtorch leaves open on cards, for the process: fp32 means float32, so no TensorFloat-32, and convolutions take the kernels that give
 // the same bits each time.
-func prepareCard(d torch.Device) {
+func PrepareCard(d torch.Device) {
 	if d.Type == torch.DeviceCUDA {
 		torch.SetAllowTF32(false)
 		torch.SetCuDNNDeterministic(true)
@@ -101,24 +103,8 @@ func prepareCard(d torch.Device) {
 	}
 }
 
-// cardNotes say what a run on a card does without.
-func (s *session) cardNotes() {
-	if s.device.Type != torch.DeviceCUDA {
-		return
-	}
-	if err := oplib.CUDA(); err != nil {
-		s.ev.note(fmt.Sprintf("losses are composed of libtorch's operators: %v", err))
-	}
-}
-
-// onCPU says whether the run computes on the CPU.
-func (s *session) onCPU() bool { return s.device.Type == torch.DeviceCPU }
-
-// to brings a tensor to the run's device and frees the one that it had, which nobody else may hold.
-func (s *session) to(t *torch.Tensor) *torch.Tensor { return moved(t, s.device) }
-
-// moved brings a tensor to a device and frees it where it was.
-func moved(t *torch.Tensor, d torch.Device) *torch.Tensor {
+// To brings a tensor to a device and frees it where it was.
+func To(t *torch.Tensor, d torch.Device) *torch.Tensor {
 	if t == nil || t.Device() == d || d.Type == torch.DeviceCPU && t.Device().Type == d.Type {
 		return t
 	}
@@ -127,13 +113,13 @@ func moved(t *torch.Tensor, d torch.Device) *torch.Tensor {
 	return u
 }
 
-// upload makes a tensor of numbers on a device.
-func upload[T torch.Element](d torch.Device, data []T, shape ...int) *torch.Tensor {
-	return moved(torch.FromSlice(data, shape...), d)
+// Upload makes a tensor of numbers on a device.
+func Upload[T torch.Element](d torch.Device, data []T, shape ...int) *torch.Tensor {
+	return To(torch.FromSlice(data, shape...), d)
 }
 
-// place puts a model on a device.
-func place(m any, d torch.Device) {
+// Place puts a model on a device.
+func Place(m any, d torch.Device) {
 	if d.Type == torch.DeviceCPU {
 		return
 	}
@@ -147,27 +133,27 @@ func place(m any, d torch.Device) {
 // piecesAtOnce is how many numbers of results a device keeps before they come to the host: each copy waits for all work before it.
 const piecesAtOnce = 4 << 20
 
-// collected are results, row by row, that a device computes in pieces.
-type collected struct {
+// Collected are results, row by row, that a device computes in pieces.
+type Collected struct {
 	values  []float32
 	pending []*torch.Tensor
 	numbers int
 }
 
-// add takes the rows of a piece, float32, inside the scope of an arena.
-func (c *collected) add(a *torch.Arena, t *torch.Tensor) {
+// Add takes the rows of a piece, float32, inside the scope of an arena.
+func (c *Collected) Add(a *torch.Arena, t *torch.Tensor) {
 	if t.Device().Type == torch.DeviceCPU {
 		c.values = append(c.values, torch.ToSlice[float32](t)...)
 		return
 	}
 	c.pending = append(c.pending, a.Keep(t.Detach()))
 	if c.numbers += t.Numel(); c.numbers >= piecesAtOnce {
-		c.flush()
+		c.Flush()
 	}
 }
 
-// flush brings what is left to the host.
-func (c *collected) flush() []float32 {
+// Flush brings what is left to the host.
+func (c *Collected) Flush() []float32 {
 	if len(c.pending) > 0 {
 		torch.Scope(func(*torch.Arena) {
 			flat := make([]*torch.Tensor, len(c.pending))
@@ -184,11 +170,11 @@ func (c *collected) flush() []float32 {
 	return c.values
 }
 
-// cardName is where a run computes, for its record: cpu, or the name of the card without its number.
-func cardName(d torch.Device) string {
+// CardName is where a run computes, for its record: cpu, or the name of the card without its number.
+func CardName(d torch.Device) string {
 	switch d.Type {
 	case torch.DeviceCPU:
-		return DeviceCPU
+		return CPU
 	case torch.DeviceCUDA:
 		if p, err := cuda.DeviceProperties(max(d.Index, 0)); err == nil {
 			return "cuda, " + p.Name
@@ -196,4 +182,20 @@ func cardName(d torch.Device) string {
 	}
 	d.Index = -1
 	return d.String()
+}
+
+// Sigmoids are σ(z) of logits [B, C], float32.
+func Sigmoids(logits *torch.Tensor) *torch.Tensor {
+	return logits.ToDType(torch.Float32).Sigmoid()
+}
+
+// Guard keeps f on one OS thread and turns a panic into its error: of tensor maths a *torch.Error, any other a *caught.Error.
+func Guard(f func() error) (err error) {
+	defer caught.Recover(&err)
+	return torch.Do(func() error {
+		if e := torch.Try(func() { err = f() }); e != nil {
+			return e
+		}
+		return err
+	})
 }

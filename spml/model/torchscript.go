@@ -1,4 +1,4 @@
-package train
+package model
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/jit"
 	"github.com/gospml/gospml/torch/nn"
@@ -13,12 +14,12 @@ import (
 
 // exportTorchScript writes the model of a folder as a TorchScript archive: forward takes normalised images [B, 3, H, W] (or features [B, D], of a head on
 // features) and gives logits [B, C]. config.json lies in the archive. What is written is tried first, on batches of other sizes than the traced one.
-func exportTorchScript(from, to string, mc ModelConfig) error {
+func exportTorchScript(from, to string, mc Config) error {
 	config, err := json.MarshalIndent(mc, "", "  ")
 	if err != nil {
 		return err
 	}
-	return guard(func() error {
+	return compute.Guard(func() error {
 		m, layers, forward, example, err := tracedModel(from, mc)
 		if err != nil {
 			return err
@@ -29,7 +30,7 @@ func exportTorchScript(from, to string, mc ModelConfig) error {
 			err = alike(traced, forward, example)
 		}
 		if err == nil {
-			err = traced.Save(to, map[string]string{modelConfig: string(config)})
+			err = traced.Save(to, map[string]string{ConfigFile: string(config)})
 		}
 		if traced != nil {
 			err = errors.Join(err, traced.Close())
@@ -43,21 +44,22 @@ func exportTorchScript(from, to string, mc ModelConfig) error {
 }
 
 // tracedModel opens a model, or a head, for tracing; example makes an input of n rows.
-func tracedModel(from string, mc ModelConfig) (name string, layers any, forward func(x *torch.Tensor) *torch.Tensor, example func(n int) *torch.Tensor, err error) {
+func tracedModel(from string, mc Config) (name string, layers any, forward func(x *torch.Tensor) *torch.Tensor, example func(n int) *torch.Tensor, err error) {
 	g := torch.NewGenerator(1)
 	if mc.FeaturesOnly {
 		head := nn.NewLinear(mc.NumFeatures, mc.NumClasses, nn.NoInit())
-		sd, _, err := nn.LoadSafetensors(filepath.Join(from, modelWeights))
+		sd, _, err := nn.LoadSafetensors(filepath.Join(from, WeightsFile))
 		if err == nil {
 			defer sd.Free()
 			_, err = nn.LoadStateDict(head, sd, true)
 		}
 		return "a head on features", head, head.Forward, func(n int) *torch.Tensor { return torch.Randn(torch.S(n, mc.NumFeatures), torch.Float32, g) }, err
 	}
-	m, mc, err := openModel(from)
+	opened, err := Open(from)
 	if err != nil {
 		return "", nil, nil, nil, err
 	}
+	m := opened.Net
 	name = mc.Architecture
 	if mc.Head != "" && mc.Head != HeadLinear {
 		name += " with the head " + mc.Head

@@ -1,0 +1,70 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
+)
+
+// Model is a network with its configuration.
+type Model struct {
+	Config Config
+	Net    backbone.Model
+}
+
+// Open reads the model of a run directory (or a model folder itself) on the CPU, in evaluation mode.
+func Open(dir string) (*Model, error) {
+	dir = Dir(dir)
+	mc, err := readConfig(dir)
+	if err != nil {
+		return nil, err
+	}
+	if mc.FeaturesOnly {
+		return nil, fmt.Errorf("%w: %s was trained on stored features without a backbone, so it cannot read photos; train with --weights FILE", ErrData, dir)
+	}
+	path := filepath.Join(dir, WeightsFile)
+	var m backbone.Model
+	e := torch.Try(func() {
+		if mc.Architecture == BackboneClip {
+			if m, err = openClipModel(mc); err == nil {
+				err = loadInto(m, path)
+			}
+			return
+		}
+		if mc.Head == "" || mc.Head == HeadLinear {
+			m, _, err = backbone.NewFromFile(backbone.OfTimm(mc.Architecture), path, mc.NumClasses)
+			return
+		}
+		var body backbone.Model
+		if body, err = backbone.New(mc.Architecture, mc.NumClasses, nn.NoInit()); err != nil {
+			return
+		}
+		if m, err = WithHead(body, mc.HeadSpec, mc.NumClasses, nil); err != nil {
+			return
+		}
+		err = loadInto(m, path)
+	})
+	if err = errors.Join(err, e); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	nn.SetTraining(m, false)
+	return &Model{mc, m}, nil
+}
+
+// Blank makes the network that a configuration of a CLIP model describes, without its weights.
+func Blank(mc Config) (backbone.Model, error) { return openClipModel(mc) }
+
+// loadInto reads a model's tensors.
+func loadInto(m backbone.Model, path string) error {
+	sd, _, err := nn.LoadSafetensors(path)
+	if err != nil {
+		return err
+	}
+	defer sd.Free()
+	_, err = nn.LoadStateDict(m, sd, true)
+	return err
+}
