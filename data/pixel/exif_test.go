@@ -56,7 +56,7 @@ func TestOrientation(t *testing.T) {
 		block := exifBlock(order, 3, 6)
 		require.Equal(t, 6, Orientation(block), "a TIFF file's own tag")
 		require.Equal(t, 6, Orientation(pngChunks(ihdr(1, 1, 8, 0), chunk("eXIf", block))))
-		riff := append([]byte("RIFF\x00\x00\x00\x7fWEBPVP8 \x01\x00\x00\x00x\x00EXIF"), binary.LittleEndian.AppendUint32(nil, uint32(len(block)))...)
+		riff := append([]byte("RIFF\x00\x00\x00\x7fWEBPVP8X\x0a\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00VP8 \x01\x00\x00\x00x\x00EXIF"), binary.LittleEndian.AppendUint32(nil, uint32(len(block)))...)
 		require.Equal(t, 6, Orientation(append(riff, block...)))
 		for n := range len(block) - 4 {
 			if at := 8 + 2 + 12 + 12; n < at {

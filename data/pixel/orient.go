@@ -10,26 +10,35 @@ func (p *RGB) oriented(orientation int) *RGB {
 	if orientation >= 5 {
 		q.W, q.H = p.H, p.W
 	}
-	for y := range q.H {
-		for x := range q.W {
-			sx, sy := x, y
-			switch orientation {
-			case 2: // mirrored
-				sx = p.W - 1 - x
-			case 3: // half a turn
-				sx, sy = p.W-1-x, p.H-1-y
-			case 4: // upside down, mirrored
-				sy = p.H - 1 - y
-			case 5: // transposed
-				sx, sy = y, x
-			case 6: // a quarter turn clockwise
-				sx, sy = y, p.H-1-x
-			case 7: // transposed over the other diagonal
-				sx, sy = p.W-1-y, p.H-1-x
-			case 8: // a quarter turn the other way
-				sx, sy = p.W-1-y, x
+	// The source of the first pixel, and the steps of the source along a column and a row of the result.
+	right, below, last := 3, 3*p.W, 3*(p.H-1)*p.W
+	var at, dx, dy int
+	switch orientation {
+	case 2: // mirrored
+		at, dx, dy = below-3, -right, below
+	case 3: // half a turn
+		at, dx, dy = last+below-3, -right, -below
+	case 4: // upside down, mirrored
+		at, dx, dy = last, right, -below
+	case 5: // transposed
+		at, dx, dy = 0, below, right
+	case 6: // a quarter turn clockwise
+		at, dx, dy = last, -below, right
+	case 7: // transposed over the other diagonal
+		at, dx, dy = last+below-3, -below, -right
+	case 8: // a quarter turn the other way
+		at, dx, dy = below-3, below, -right
+	}
+	const block = 64 // pixels: both sides of a quarter turn stay in the cache
+	for y0 := 0; y0 < q.H; y0 += block {
+		for x0 := 0; x0 < q.W; x0 += block {
+			for y := y0; y < min(y0+block, q.H); y++ {
+				from, to := at+y*dy+x0*dx, (y*q.W+x0)*3
+				for range min(block, q.W-x0) {
+					copy(q.Pix[to:to+3], p.Pix[from:from+3])
+					from, to = from+dx, to+3
+				}
 			}
-			copy(q.Pix[(y*q.W+x)*3:][:3], p.Pix[(sy*p.W+sx)*3:][:3])
 		}
 	}
 	return q

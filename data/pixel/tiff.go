@@ -23,7 +23,6 @@ const (
 	tiffPhotometric  = 262
 	tiffFillOrder    = 266
 	tiffStripOffsets = 273
-	tiffOrientTag    = 274
 	tiffSamples      = 277
 	tiffRowsPerStrip = 278
 	tiffStripBytes   = 279
@@ -57,6 +56,8 @@ const (
 type tiffFile struct {
 	b       []byte
 	order   binary.ByteOrder
+	at      uint64 // of the directory
+	big     bool   // BigTIFF
 	tags    map[uint16]tiffValues
 	w, h    int
 	bits    int // of a sample
@@ -109,6 +110,15 @@ func isTIFF(b []byte) bool {
 }
 
 func parseTIFF(b []byte) (*tiffFile, error) {
+	f, err := openTIFF(b)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.describe()
+}
+
+// openTIFF reads the header and the directory.
+func openTIFF(b []byte) (*tiffFile, error) {
 	short := damaged("TIFF: the file ends within its directory")
 	if len(b) < 8 {
 		return nil, short
@@ -139,6 +149,7 @@ func parseTIFF(b []byte) (*tiffFile, error) {
 	if !ok || at > uint64(len(b)) {
 		return nil, short
 	}
+	f.at, f.big = at, big
 	var entries uint64
 	if big {
 		entries, ok = number(at)
@@ -156,7 +167,7 @@ func parseTIFF(b []byte) (*tiffFile, error) {
 			return nil, short
 		}
 	}
-	return f, f.describe()
+	return f, nil
 }
 
 // entry reads one entry of the directory and says whether its values are in the file; a tag or type that nobody reads is left out.
@@ -267,7 +278,13 @@ func (f *tiffFile) describe() error {
 }
 
 // orientation is applied by Pillow to every TIFF file.
-func (f *tiffFile) orientation() int { return int(min(f.first(tiffOrientTag, 1), 9)) }
+func (f *tiffFile) orientation() int {
+	d := readDirectory(f.b, f.at, f.order, f.big)
+	if d.oriented {
+		return validOrientation(d.orientation)
+	}
+	return xmpOrientation(d.xmp)
+}
 
 func tiffSize(b []byte) (w, h int, err error) {
 	f, err := parseTIFF(b)
