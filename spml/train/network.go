@@ -32,6 +32,9 @@ func newNetwork(s *session) (*network, error) {
 	if s.c.Backbone == BackboneClip {
 		n.model, err = n.clipModel()
 	} else if s.c.Weights == "" {
+		if s.saved == nil && s.c.Init == "" && s.c.Data != ShapesName {
+			s.ev.note(fmt.Sprintf("no --weights: %s begins with random numbers, which takes many photos and epochs (30 by default, here %d); with pretrained weights it takes 4: --weights FILE (torchvision's or timm's)", s.c.Backbone, s.c.Epochs))
+		}
 		n.model, err = backbone.New(s.c.Backbone, s.ds.C(), nn.Generator(s.torch))
 	} else {
 		var loaded *backbone.Loaded

@@ -156,7 +156,7 @@ func checkFresh(path string) error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(path, "run.yaml")); err == nil {
-		return fmt.Errorf("%w: %s; choose another --run, or remove it", ErrRunExists, path)
+		return fmt.Errorf("%w: %s; go on with it by --resume, or choose another --run", ErrRunExists, path)
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return fmt.Errorf("the run directory cannot be made: %w", err)

@@ -64,7 +64,7 @@ var settingDocs = map[string]string{
 	"freeze_at":       "first stages of a ResNet that are not trained: 1 the stem, 2 the stem and layer1 (0: none)",
 	"image_size":      "side of the square that images are resized to (default 224; 64 for shapes)",
 	"flip":            "mirror training images at random (default when fine-tuning photos)",
-	"epochs":          "epochs (default by mode: 4 fine-tuning, 25 frozen, 10 shapes)",
+	"epochs":          "epochs (default: 4 fine-tuning pretrained weights, 30 from scratch, 25 frozen, 10 shapes)",
 	"batch_size":      "images per step (default by mode)",
 	"lr":              "learning rate (default by mode)",
 	"head_lr":         "learning rate of the classifier (default 10 x lr when fine-tuning pretrained weights, else lr)",
@@ -92,7 +92,7 @@ var settingDocs = map[string]string{
 	"keep_last":       "newest checkpoints that are kept (default 2)",
 	"keep_best":       "checkpoints of the best epochs that are kept beside them",
 	"max_steps":       "stop, resumable, after this many steps (0: none)",
-	"run":             "run directory to write",
+	"run":             "run directory to write (default of train: runs/DATA-METHOD-DATE-TIME; empty: none)",
 	"device":          "where to compute: auto (a graphics card where there is one, else the CPU), cpu, cuda or cuda:N (default auto)",
 	"threads":         "threads per operation (0: all cores)",
 	"cache_mb":        "memory for decoded images in MB (default 4096)",
@@ -131,11 +131,23 @@ func LoadSettings(path string) (map[string]any, error) {
 		return nil, &ConfigError{Msg: fmt.Sprintf("%s: %v", path, err)}
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if err := CheckKey(k); err != nil {
+		err := CheckKey(k)
+		if err == nil {
+			err = notZero(k, m[k] == 0 || m[k] == 0.0)
+		}
+		if err != nil {
 			return nil, &ConfigError{Msg: fmt.Sprintf("%s: %v", path, err)}
 		}
 	}
 	return m, nil
+}
+
+// notZero refuses a 0 that somebody wrote for a setting whose 0 would be taken for the default.
+func notZero(key string, zero bool) error {
+	if zero && slices.Contains([]string{"epochs", "batch_size", "image_size", "lr"}, key) {
+		return &ConfigError{Msg: key + " is 0, want more than 0; leave it out for the default"}
+	}
+	return nil
 }
 
 // CheckKey refuses a key that no setting has, with a guess what was meant.
@@ -241,12 +253,12 @@ func ParseSetting(key, text string) (any, error) {
 			return nil, bad("true or false")
 		case reflect.Int, reflect.Uint32:
 			if x, err := strconv.ParseInt(text, 10, 64); err == nil && (f.Kind() == reflect.Int || x >= 0 && x < 1<<32) {
-				return x, nil
+				return x, notZero(key, x == 0)
 			}
 			return nil, bad("a whole number")
 		case reflect.Float64:
 			if x, err := strconv.ParseFloat(text, 64); err == nil {
-				return x, nil
+				return x, notZero(key, x == 0)
 			}
 			return nil, bad("a number")
 		}

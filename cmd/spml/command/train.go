@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,10 @@ func newTrain() *cobra.Command {
 
 A data folder holds labels.csv (filename and a 0/1 column for each class), images/, and if wanted split.csv and
 observed_SEED.csv. Without observed labels one positive per photo is drawn by the seed, as Cole et al. do.
-The epoch with the highest validation mAP is kept; the test part is only reported.
+The epoch with the highest validation mAP is kept; the test part is only reported. Without --run the run directory is
+runs/DATA-METHOD-DATE-TIME in the current folder; --run= keeps nothing.
+
+Photos without --weights train from random numbers, which takes many photos and 30 epochs by default; with pretrained weights it takes 4.
 
 Settings come from flags, then environment variables (SPML_LR for --lr), then --config, then --recipe, then defaults;
 ` + "`spml config show --origin`" + ` says where each one comes from. SIGTERM and SIGUSR1 save a checkpoint and end with exit code 75;
@@ -63,9 +67,23 @@ Several processes share each batch where a launcher starts them, and give the we
 			if resume && c.Run == "" {
 				return usageError{fmt.Errorf("--resume wants --run, the directory of the run to go on with")}
 			}
+			if resume && !train.HasRun(c.Run) && c.Data == "" {
+				return &train.ConfigError{Msg: fmt.Sprintf("there is no run in %s to go on with (no run.yaml); to start one there, give --data and --method", c.Run)}
+			}
 			ctx, procs, err := train.Join(cmd.Context(), 0)
 			if err != nil {
 				return err
+			}
+			if c.Run == "" && l.origin["run"] == "" {
+				if procs.Size() > 1 {
+					r.note("no --run: several processes keep nothing of this run")
+				} else if made, err := c.Resolve(); err == nil { // else the run says what is wrong
+					if c.Run, err = newRunFolder(made, time.Now()); err != nil {
+						return err
+					}
+					defer dropEmpty(c.Run)
+					r.note(fmt.Sprintf("run directory: %s (another: --run DIR, none: --run=)", c.Run))
+				}
 			}
 			var res *train.Result
 			resume, err := procs.Agree(resume && train.HasRun(c.Run))
