@@ -2,6 +2,7 @@ package testroot
 
 import (
 	"os"
+	"strconv"
 	"testing"
 )
 
@@ -28,4 +29,27 @@ func Part[T any](t testing.TB, all []T, name func(T) string, fixed ...string) []
 		}
 	}
 	return out
+}
+
+// Count is a number of repetitions: what the variable says, else full in the full form and short without.
+func Count(t testing.TB, variable string, short, full int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	switch {
+	case text != "":
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("%s=%q: want a number from 1 on", variable, text)
+		}
+		return n
+	case Nightly():
+		return full
+	}
+	return short
+}
+
+// All says whether a test runs in its full form: the variable is "all", or the full form is asked for and the variable does not say "short".
+func All(variable string) bool {
+	text := os.Getenv(variable)
+	return text == "all" || text != "short" && Nightly()
 }

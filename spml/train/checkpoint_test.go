@@ -96,7 +96,7 @@ func TestResumeToTheBit(t *testing.T) {
 			c.Method, c.Params = "gr", map[string]float64{"schedule": loss.ScheduleLearned}
 		},
 	} {
-		if os.Getenv("GOSPML_KILLS") == "" && !slices.Contains(quick, name) {
+		if !testroot.Nightly() && !slices.Contains(quick, name) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -183,11 +183,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	write := func(name string, b []byte) {
 		require.NoError(t, os.WriteFile(filepath.Join(ck, names[0], name), b, 0o644))
 	}
-	rounds := 12 // GOSPML_DAMAGES sets it
-	if n, err := strconv.Atoi(os.Getenv("GOSPML_DAMAGES")); err == nil {
-		rounds = n
-	}
-	for i := range rounds {
+	for i := range testroot.Count(t, "GOSPML_DAMAGES", 12, 100) {
 		write(manifestFile, manifest)
 		write(tensorsFile, tensors)
 		require.NoError(t, os.WriteFile(filepath.Join(ck, latestFile), []byte(names[0]+"\n"), 0o644))
@@ -319,12 +315,9 @@ func TestMain(m *testing.M) {
 }
 
 // TestKill ends a training process by SIGKILL at random moments, again and again: each time a checkpoint can be read and at most one
-// interval is lost, and the end is that of a run that nobody disturbed. GOSPML_KILLS sets the number of kills.
+// interval is lost, and the end is that of a run that nobody disturbed. GOSPML_KILLS sets the number of kills (docs/testing.md).
 func TestKill(t *testing.T) {
-	kills := 3
-	if n, err := strconv.Atoi(os.Getenv("GOSPML_KILLS")); err == nil {
-		kills = n
-	}
+	kills := testroot.Count(t, "GOSPML_KILLS", 3, 200)
 	dir := folder(t, 60)
 	start := func(run string) *exec.Cmd {
 		cmd := exec.Command(os.Args[0])

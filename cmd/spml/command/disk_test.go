@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/npy"
 )
 
@@ -59,7 +60,7 @@ func TestBrokenDisk(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join(run, "model", "model.safetensors"))
 	require.NoError(t, err)
 
-	all := os.Getenv("GOSPML_DISK") == "all"
+	all := testroot.All("GOSPML_DISK")
 	calls := []int{0, 1, 4, 9, 17}
 	for i := 0; all || i < len(calls); i++ {
 		at := i

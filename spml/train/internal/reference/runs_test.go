@@ -73,7 +73,7 @@ var referenceMethods = []struct {
 }
 
 // fullRuns asks for every seed on both data sets; without it, one seed on MIML and three methods on CUB.
-var fullRuns = os.Getenv("GOSPML_REFERENCE_RUNS") == "all"
+var fullRuns = testroot.All("GOSPML_REFERENCE_RUNS")
 
 func mimlConfig(t *testing.T, id string, seed uint32) train.Config {
 	return train.Config{
