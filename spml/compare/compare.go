@@ -32,10 +32,13 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// Variant is a row: settings on top of the common ones. A parameter of the loss is params.NAME.
+// Variant is a row: settings on top of the common ones. A parameter of the loss is params.NAME; nil takes a common setting out.
 type Variant struct {
 	Name string
 	Set  map[string]any
+	// First are settings on top of the row's own of a first stage, a run of its own (NAME-first) whose weights and label estimates the row starts from
+	// (Config.Init), such as ROLE's LinearInit; nil: none.
+	First map[string]any
 }
 
 // Over gives the common settings with the variant's on top; neither map is changed.
@@ -47,6 +50,8 @@ func (v Variant) Over(common map[string]any) map[string]any {
 	for k, x := range v.Set {
 		if name, ok := strings.CutPrefix(k, "params."); ok {
 			params[name] = x
+		} else if x == nil {
+			delete(m, k)
 		} else {
 			m[k] = x
 		}
@@ -229,21 +234,37 @@ func (o *Options) jobs() ([]*job, error) {
 			m := v.Over(o.Settings)
 			m["seed"] = int64(seed)
 			m["run"] = filepath.Join(o.Dir, v.Name, fmt.Sprintf("seed-%d", seed))
-			c, err := train.FromSettings(m)
-			if err != nil {
-				return nil, err
+			one := &job{variant: i, seed: j}
+			if v.First != nil {
+				f := Variant{Set: v.First}.Over(m)
+				f["run"] = filepath.Join(o.Dir, v.Name+"-first", fmt.Sprintf("seed-%d", seed))
+				one.first = &job{variant: i, seed: j}
+				var err error
+				if one.first.config, err = resolve(f); err != nil {
+					return nil, fmt.Errorf("%s, first stage: %w", v.Name, err)
+				}
+				m["init"] = f["run"]
 			}
-			c, err = c.Resolve()
-			if err != nil {
+			var err error
+			if one.config, err = resolve(m); err != nil {
 				return nil, fmt.Errorf("%s: %w", v.Name, err)
 			}
-			if c.Mode == train.Frozen && m["save_every"] == nil {
-				c.SaveEvery = "off" // such a run takes seconds
-			}
-			jobs = append(jobs, &job{variant: i, seed: j, config: c})
+			jobs = append(jobs, one)
 		}
 	}
 	return jobs, o.shareStages(jobs)
+}
+
+// resolve makes the configuration of a run.
+func resolve(m map[string]any) (train.Config, error) {
+	c, err := train.FromSettings(m)
+	if err == nil {
+		c, err = c.Resolve()
+	}
+	if err == nil && c.Mode == train.Frozen && m["save_every"] == nil {
+		c.SaveEvery = "off" // such a run takes seconds
+	}
+	return c, err
 }
 
 // shareStages gives runs of two stages whose first stage has the same settings one run for it: a row of the table where there is one.

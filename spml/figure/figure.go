@@ -1,4 +1,4 @@
-// Package figure draws the papers' figures that show runs (models.md 12), from what run directories and folders of sweeps hold.
+// Package figure draws the papers' figures that show runs, from what run directories and folders of sweeps hold.
 //
 // Functions keep no state, may be called from many goroutines and return errors.
 package figure
@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,9 @@ type Options struct {
 // Figures are those that Draw knows, by id.
 func Figures() []Figure {
 	return []Figure{
-		{"gr:fig2", "test mAP over the parameters of a sweep", "the folder of spml sweep", sweep},
+		{"gr:fig2a", "test mAP over the last threshold τ = -b/w of k̂, a curve for each b(T)", "the folder of spml reproduce gr:fig2a", sweep},
+		{"gr:fig2b", "test mAP over μ(T), a curve for each σ(T)", "the folder of spml reproduce gr:fig2b", sweep},
+		{"gr:fig2c", "validation mAP by epoch, a curve for each q2 and q3", "the folder of spml reproduce gr:fig2c", epochs},
 		{"gr:fig3", "confidence of hidden positives and of absent labels on validation: their distance by epoch, their histograms at the best one", "runs, AN's and GR's in the paper", confidence},
 		{"gr:fig5", "share of hidden positives per bin of confidence on validation, after the first and after the last epoch", "runs", ratio},
 		{"em:fig7", "training by epoch: loss of observed positives, mean logit of what is not observed, mean probability of positives (also Figs. 8 and 9)", "runs, AN's and EM's in the paper", training},
@@ -306,6 +309,57 @@ func spread(settings map[string]any) map[string]any {
 	return out
 }
 
+// threshold puts τ = -b/w in place of GR's w(T).
+func threshold(settings map[string]any) map[string]any {
+	b, errB := strconv.ParseFloat(fmt.Sprint(settings["params.bT"]), 64)
+	w, errW := strconv.ParseFloat(fmt.Sprint(settings["params.wT"]), 64)
+	if errB != nil || errW != nil || w == 0 {
+		return settings
+	}
+	out := maps.Clone(settings)
+	delete(out, "params.wT")
+	out["τ"] = strconv.FormatFloat(math.Round(-b/w*1e6)/1e6, 'g', -1, 64)
+	return out
+}
+
+// epochs draws the validation mAP of every run of a sweep by epoch, the mean over seeds.
+func epochs(_ context.Context, f *Figure, paths []string, _ Options) ([]string, error) {
+	var pictures []string
+	for _, dir := range paths {
+		t, groups, err := compare.Collect([]string{dir}, 0)
+		if err != nil {
+			return nil, err
+		}
+		p := chart.Plot{Title: "Validation mAP on " + t.Data, X: "epoch", Y: "%", WholeX: true}
+		for i, g := range groups {
+			var sum []float64
+			n := 0
+			for _, run := range g.Runs {
+				if run.Result == nil || sum != nil && len(run.Result.Epochs) != len(sum) {
+					continue
+				}
+				if sum == nil {
+					sum = make([]float64, len(run.Result.Epochs))
+				}
+				for k, e := range run.Result.Epochs {
+					sum[k] += e.ValMAP
+				}
+				n++
+			}
+			s := chart.Series{Name: t.Rows[i].Name}
+			for k := range sum {
+				s.X, s.Y = append(s.X, float64(k+1)), append(s.Y, sum[k]/float64(n))
+			}
+			p.Series = append(p.Series, s)
+		}
+		if len(p.Series) == 0 {
+			return nil, fmt.Errorf("%w: %s: %s holds no finished runs", train.ErrData, f.ID, dir)
+		}
+		pictures = append(pictures, p.Lines())
+	}
+	return pictures, nil
+}
+
 // sweep draws mAP over the settings that vary in a sweep: the one with the most values is the axis, another makes the curves.
 func sweep(_ context.Context, f *Figure, paths []string, _ Options) ([]string, error) {
 	var pictures []string
@@ -317,6 +371,9 @@ func sweep(_ context.Context, f *Figure, paths []string, _ Options) ([]string, e
 		values := map[string][]float64{}
 		for i := range t.Rows {
 			t.Rows[i].Settings = spread(t.Rows[i].Settings)
+			if f.ID == "gr:fig2a" {
+				t.Rows[i].Settings = threshold(t.Rows[i].Settings)
+			}
 		}
 		for _, r := range t.Rows {
 			for k, v := range r.Settings {

@@ -93,7 +93,7 @@ func TestSweep(t *testing.T) {
 	table, err := compare.Run(t.Context(), o)
 	require.NoError(t, err)
 	require.NoError(t, atomicfile.WriteFile(filepath.Join(o.Dir, "table.json"), 0o644, func(w io.Writer) error { return table.Write(w, "json") }))
-	svg, err := Draw(t.Context(), "gr:fig2", []string{o.Dir}, Options{})
+	svg, err := Draw(t.Context(), "gr:fig2b", []string{o.Dir}, Options{})
 	require.NoError(t, err)
 	sound(t, string(svg))
 	require.Equal(t, 2, strings.Count(string(svg), "<polyline"))

@@ -82,3 +82,24 @@ func GRRow(q1, q2, q3 float64, at Point) Row {
 		L3: func(z *torch.Tensor) *torch.Tensor { return gce(z.Neg(), q3) },
 	}
 }
+
+// FrameworkRow is a column of the framework's table in words, with its functions.
+type FrameworkRow struct {
+	Name             string
+	K, V, L1, L2, L3 string
+	Functions        Row
+}
+
+// Framework is GR's Table 1 with typical numbers: τ₁ = 0.6, EM's weights for VOC, GR at the end of VOC's schedule.
+//
+// Source: Chen et al. 2024, Tables 1 and 4. Their signs of Hill's and EM's L₃ are taken as in eqs. (22) and (24), so that every loss is minimised.
+func Framework() []FrameworkRow {
+	const pos, neg = "-log p", "-log(1-p)"
+	return []FrameworkRow{
+		{"EN", "0", "0 where p > τ₁, else 1", pos, "unused", neg, ENRow(0.6)},
+		{"EM+APL", "1 where p > τ₁, else 0", "α where p > τ₁, else β", pos, "-H(p)", "-p̂·log p - (1-p̂)·log(1-p)", APLRow(0.6, 0.2, 0.02)},
+		{"Hill", "0", "1", pos, "unused", "(λ-p)·p²", HillRow(1.5)},
+		{"focal margin + SPLC", "1 where p > τ₁, else 0", "1", "-(1-p_m)^γ·log p_m", "-(1-p_m)^γ·log p_m", "(λ-p)·p²", SPLCRow(0.6, 1, 2, 1.5)},
+		{"GR", "1/(1+exp(-(w·p+b)))", "exp(-(p-μ)²/2σ²)", "(1-p^q1)/q1", "(1-p^q2)/q2", "(1-(1-p)^q3)/q3", GRRow(0.01, 0.01, 1, Point{W: 2, B: -2, Mu: 0.8, Sigma: 0.5})},
+	}
+}

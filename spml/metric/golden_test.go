@@ -157,3 +157,17 @@ func BenchmarkEvaluate(b *testing.B) {
 		})
 	}
 }
+
+// The highest 40 % of each class's unannotated labels: of five rows one is annotated, so round(0.4·4) = 2 are taken. Ties go to the earlier row.
+func TestTopShare(t *testing.T) {
+	scores := []float32{0.9, 0.1, 0.8, 0.7, 0.8, 0.7, 0.2, 0.7, 0.1, 0.9}
+	truth := []int8{1, 0, 1, 1, 0, 0, 0, 1, 1, 1}
+	observed := []int8{1, 0, 0, 0, 0, 0, 0, 0, 0, 1}
+	q, err := TopShare(scores, truth, observed, 2, 0.4)
+	require.NoError(t, err)
+	require.Equal(t, PseudoQuality{Pseudo: 4, Correct: 2, Hidden: 4}, q) // class 0: rows 1 and 2 of which one is true; class 1: rows 1 and 2 of the tied three
+	_, err = TopShare(scores, truth, observed[:3], 2, 0.4)
+	require.Error(t, err)
+	_, err = TopShare(scores, truth, observed, 2, 1.5)
+	require.ErrorContains(t, err, "share 1.5")
+}

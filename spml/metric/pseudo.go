@@ -1,13 +1,14 @@
 package metric
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 )
 
-// PseudoQuality says how good pseudo-positives are, over the entries that are no observed positives. Source: models.md 10.5 (AEVLP's log).
+// PseudoQuality says how good pseudo-positives are, over the entries that are no observed positives. Source: the log of Fsoft-AIC/AEVLP, train.py.
 type PseudoQuality struct {
 	Pseudo  int `json:"pseudo"`  // pseudo-positives
 	Correct int `json:"correct"` // those that are true positives
@@ -47,6 +48,34 @@ func (q *PseudoQuality) Add(truth, pseudo, observed []int8) error {
 	return nil
 }
 
+// TopShare takes the highest-scored share of each class's entries that are no observed positives as pseudo-positives, round(share·n) of n, and says how good they are. Matrices are
+// [N, classes] in row-major order, 1 for positive; ties go to the earlier row.
+//
+// Source: Zhou et al. 2022 (EM), supplement, Table 6, with a share of 0.1.
+func TopShare[S Score](scores []S, truth, observed []int8, classes int, share float64) (q PseudoQuality, err error) {
+	if _, err := checkMatrix(scores, truth, classes); err != nil {
+		return q, err
+	}
+	if len(observed) != len(truth) || !(share >= 0 && share <= 1) {
+		return q, fmt.Errorf("metric: %d true and %d observed labels, share %v", len(truth), len(observed), share)
+	}
+	for c := range classes {
+		var open []int
+		for r := range len(scores) / classes {
+			if at := r*classes + c; observed[at] != 1 {
+				open = append(open, at)
+				q.Hidden += int(truth[at])
+			}
+		}
+		slices.SortStableFunc(open, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+		for _, at := range open[:int(math.Round(share*float64(len(open))))] {
+			q.Pseudo++
+			q.Correct += int(truth[at])
+		}
+	}
+	return q, nil
+}
+
 // Wasserstein returns the 1-Wasserstein distance of two samples, ∫ |F_a − F_b|. scipy: wasserstein_distance.
 func Wasserstein(a, b []float64) (float64, error) {
 	if len(a) == 0 || len(b) == 0 {
@@ -83,7 +112,7 @@ func Wasserstein(a, b []float64) (float64, error) {
 }
 
 // Separation is how far apart a model holds the hidden positives and the true negatives: entries that are observed as negative, by their
-// true label, pooled over classes. Source: models.md 10.6 (GR).
+// true label, pooled over classes. Source: Chen et al. 2024 (GR), Figs. 3 and 5.
 type Separation struct {
 	// W1 is the 1-Wasserstein distance of the two samples of predictions; NaN where one is empty.
 	W1 float64

@@ -74,8 +74,9 @@ type Recipe struct {
 	Code       string           `json:"code"`
 	Data       string           `json:"data"` // voc, coco, nus, cub
 	Backbone   string           `json:"backbone"`
-	Released   bool             `json:"released"` // the form of the released code
-	Methods    []string         `json:"methods"`  // ids whose results the paper has; the first is its own
+	Released   bool             `json:"released"`      // the form of the released code
+	Methods    []string         `json:"methods"`       // ids whose results the paper has; the first is its own
+	Own        []string         `json:"own,omitempty"` // those of Methods that Values' form is about: others keep their default one
 	Deviations []string         `json:"deviations"`
 	Values     map[string]Value `json:"values"`
 }
@@ -87,6 +88,7 @@ type paper struct {
 	Index      string                      `yaml:"index"`
 	Code       string                      `yaml:"code"`
 	Methods    []string                    `yaml:"methods"`
+	Own        []string                    `yaml:"own"`
 	Deviations []string                    `yaml:"deviations"`
 	Settings   map[string]Value            `yaml:"settings"`
 	Data       map[string]map[string]Value `yaml:"data"`
@@ -162,6 +164,11 @@ func parse(b []byte) (paper, error) {
 	if len(p.Methods) == 0 {
 		return p, fmt.Errorf("no methods")
 	}
+	for _, m := range p.Own {
+		if !slices.Contains(p.Methods, m) {
+			return p, fmt.Errorf("%s is not among the methods", m)
+		}
+	}
 	for _, b := range p.Backbones {
 		if b != train.BackboneClip && !slices.Contains(backbone.Names(), b) {
 			return p, fmt.Errorf("no backbone is called %q", b)
@@ -173,7 +180,7 @@ func parse(b []byte) (paper, error) {
 func (p *paper) recipe(data, backbone string, code bool) Recipe {
 	r := Recipe{
 		Name: p.ID + "-" + data + "-" + backbone, Paper: p.Paper, Index: p.Index, Code: p.Code, Data: data, Backbone: backbone, Released: code,
-		Methods: p.Methods, Deviations: p.Deviations, Values: map[string]Value{},
+		Methods: p.Methods, Own: p.Own, Deviations: p.Deviations, Values: map[string]Value{},
 	}
 	layers := []map[string]Value{p.Settings, p.Data[data], p.ByBackbone[backbone]}
 	if code {
@@ -219,6 +226,14 @@ func (r *Recipe) Settings() map[string]any {
 		m[k] = v.Value
 	}
 	return m
+}
+
+// SetsForm says whether the recipe's form is meant for a method: the printed form of its own methods is no other's.
+func (r *Recipe) SetsForm(method string) bool {
+	if e, err := loss.Lookup(method); err == nil {
+		method = e.ID
+	}
+	return r.Released || r.Own == nil || slices.Contains(r.Own, method)
 }
 
 // Keys are the settings' names in the order of package train.

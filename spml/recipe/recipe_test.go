@@ -37,7 +37,7 @@ func TestRecipes(t *testing.T) {
 	require.ErrorContains(t, err, "em-voc-resnet50")
 }
 
-// TestOptimisationTable resolves the recipe of every row and data set of the table of optimisation recipes (losses.md, section 31) to the run that it starts.
+// TestOptimisationTable resolves the recipe of every row and data set of the table of optimisation recipes of our notes on the papers and their code to the run that it starts.
 func TestOptimisationTable(t *testing.T) {
 	type perSet [4]float64 // voc, coco, nus, cub
 	all := func(x float64) perSet { return perSet{x, x, x, x} }
@@ -185,7 +185,7 @@ func TestSweeps(t *testing.T) {
 	}
 	named, err := GetSweep("gr-components")
 	require.NoError(t, err)
-	require.Equal(t, []string{"all", "an", "k", "k+l", "k+v", "l", "v", "v+l"}, named.Names())
+	require.Equal(t, []string{"all", "an", "k", "k+l", "k+v", "l", "learned", "v", "v+l"}, named.Names())
 	_, err = GetSweep("cole")
 	require.ErrorContains(t, err, "cole-grid")
 	_, err = (&Sweep{Grid: map[string][]any{"learn": {1}}}).Points()

@@ -1,8 +1,11 @@
 package reproduce
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gospml/gospml/spml/loss"
@@ -37,6 +40,7 @@ every row at once; with ` + "`--measure`" + ` it takes a few steps of each kind 
 		switch {
 		case len(it.Rows) == 0:
 			fmt.Fprintf(b, "runs `spml %s`.\n\n", Plain(it.Command))
+			it.writeNumbers(b)
 			continue
 		case len(it.Command) > 0:
 			fmt.Fprintf(b, "trains the rows, then draws `%s`; `--from` names runs that are there.\n\n", it.Writes)
@@ -46,12 +50,17 @@ every row at once; with ` + "`--measure`" + ` it takes a few steps of each kind 
 			fmt.Fprintf(b, "| %s |", r.Name)
 			for _, d := range DataSets {
 				if p, ok := r.Published[d]; ok {
-					fmt.Fprintf(b, " %.2f |", p)
+					fmt.Fprintf(b, " %s |", p)
 				} else {
 					b.WriteString(" – |")
 				}
 			}
 			note := "`" + r.Method + "`"
+			for _, own := range [][2]string{{"recipe", r.Recipe}, {"backbone", r.Backbone}, {"first stage", r.First}} {
+				if own[1] != "" {
+					note += ", " + own[0] + " `" + own[1] + "`"
+				}
+			}
 			if len(r.Set) > 0 {
 				note = "`" + r.Method + ": " + pointName(r.Set) + "`"
 			}
@@ -63,9 +72,55 @@ every row at once; with ` + "`--measure`" + ` it takes a few steps of each kind 
 			fmt.Fprintf(b, " %s |\n", note)
 		}
 		b.WriteString("\n")
+		it.writeNumbers(b)
+	}
+	places, err := Places()
+	if err != nil {
+		return err
+	}
+	b.WriteString("## Where the rest of the papers stands\n\nSettings that a recipe or a default cites are not repeated here: `spml recipe show NAME`, `spml loss show NAME`.\n\n| in the paper | here |\n|---|---|\n")
+	for _, p := range places {
+		fmt.Fprintf(b, "| %s | %s |\n", strings.ReplaceAll(strings.Join(p.Entries, "; "), "|", "·"), p.At)
 	}
 	_, err = io.WriteString(w, strings.TrimRight(b.String(), "\n")+"\n")
 	return err
+}
+
+// writeNumbers writes what the paper prints in a table that no training makes.
+func (it *Item) writeNumbers(b *strings.Builder) {
+	if len(it.Numbers) == 0 {
+		return
+	}
+	var columns []string
+	for _, row := range it.Numbers {
+		for c := range row {
+			if !slices.Contains(columns, c) {
+				columns = append(columns, c)
+			}
+		}
+	}
+	order := func(c string) int { return slices.Index(DataSets, c) }
+	slices.SortFunc(columns, func(a, b string) int { return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a, b)) })
+	head := "| published |"
+	for _, c := range columns {
+		if slices.Contains(DataSets, c) {
+			c = strings.ToUpper(c)
+		}
+		head += " " + c + " |"
+	}
+	fmt.Fprintf(b, "%s\n|---|%s\n", head, strings.Repeat("---|", len(columns)))
+	for _, name := range slices.Sorted(maps.Keys(it.Numbers)) {
+		fmt.Fprintf(b, "| %s |", strings.ReplaceAll(name, "|", "·"))
+		for _, c := range columns {
+			v := it.Numbers[name][c]
+			if v == "" {
+				v = "–"
+			}
+			fmt.Fprintf(b, " %s |", v)
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n")
 }
 
 // ids are the names of an item.
@@ -73,7 +128,7 @@ func ids(it *Item) string { return strings.Join(append([]string{it.ID}, it.Also.
 
 // words are what stands for the variables of a command on the page, and the flag that gives each.
 var words = []struct{ variable, word, flag string }{
-	{"$DATA", "PATH", "--data PATH"}, {"$CLIP", "MODEL", "--clip MODEL"}, {"$PHOTOS", "PHOTO", ""}, {"$PHOTO", "PHOTO", "--photo PHOTO"},
+	{"$AS", "voc", "--as voc"}, {"$DATA", "PATH", "--data PATH"}, {"$CLIP", "MODEL", "--clip MODEL"}, {"$PHOTOS", "PHOTO", ""}, {"$PHOTO", "PHOTO", "--photo PHOTO"},
 	{"$RUN2", "RUN2", ""}, {"$RUN", "RUN", ""}, {"$FOLDER", "FOLDER", ""}, {"$OUT/", "", ""},
 }
 

@@ -16,12 +16,16 @@ import (
 
 // Report is what Evaluate finds on one part of a run's data.
 type Report struct {
-	Run      string        `json:"run"`
-	Part     string        `json:"part"`
-	Images   int           `json:"images"`
-	MAP      float64       `json:"map"` // percent
-	PerClass []ClassAP     `json:"per_class"`
-	Broken   []data.Broken `json:"-"`
+	Run    string  `json:"run"`
+	Part   string  `json:"part"`
+	Images int     `json:"images"`
+	MAP    float64 `json:"map"` // percent
+	// MicroF1 and MacroF1 are of the decisions at the model's thresholds, in percent; Threshold is the one of all classes, 0 where each has its own.
+	MicroF1   float64       `json:"micro_f1"`
+	MacroF1   float64       `json:"macro_f1"`
+	Threshold float64       `json:"threshold,omitempty"`
+	PerClass  []ClassAP     `json:"per_class"`
+	Broken    []data.Broken `json:"-"`
 }
 
 // ClassAP is the average precision of one class in percent.
@@ -68,9 +72,33 @@ func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Rep
 		if err == nil {
 			r, err = report(dir, o.Part, ds, sc, broken)
 		}
+		if err == nil {
+			err = r.decide(dir, ds, sc)
+		}
 		return err
 	})
 	return r, err
+}
+
+// decide counts the decisions at the thresholds of the saved model.
+func (r *Report) decide(dir string, ds *data.Dataset, sc *Scores) error {
+	mc, err := model.ReadConfig(dir + "/model")
+	if err != nil {
+		return err
+	}
+	at := make([]float64, ds.C())
+	for c := range at {
+		at[c] = mc.ThresholdOf(c)
+	}
+	if mc.Thresholds == nil {
+		r.Threshold = mc.Threshold
+	}
+	counts, err := metric.CountAt(sc.Values, ds.Gather(ds.Labels, sc.Rows), ds.C(), at...)
+	if err != nil {
+		return err
+	}
+	r.MicroF1, r.MacroF1 = 100*metric.Micro(counts).F1, 100*metric.Macro(counts).F1
+	return nil
 }
 
 // Score gives the scores of the saved model of a run on a part of its data, and the data set, closed: its labels and names stay.

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,6 +86,16 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 	}
 	if c.FreezeEpochs > 0 && c.Mode == Frozen {
 		return fail("freeze_epochs is for fine-tuning; --frozen trains the head alone anyway")
+	}
+	if e, err := loss.Lookup(c.Method); err == nil && e.Estimator == "apl" {
+		v, err := c.LossValues()
+		if err != nil {
+			return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
+		}
+		if warm := int(v["warmup"]); warm >= c.Epochs {
+			return fail("%s makes its labels after %d epochs (its parameter warmup), and this run has %d: train longer, or take the papers' share of 10 epochs, --param warmup=%d",
+				e.ID, warm, c.Epochs, max(int(math.Round(float64(warm*c.Epochs)/10)), 1))
+		}
 	}
 	if c.FreezeEpochs >= c.Epochs {
 		return fail("freeze_epochs is %d of %d epochs: nothing would train the backbone", c.FreezeEpochs, c.Epochs)

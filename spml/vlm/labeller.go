@@ -1,6 +1,7 @@
 package vlm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"image"
@@ -17,11 +18,8 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// graphHidden is the width between the layers of the label graph's network, and graphTau the temperature of a matrix that the code does not use.
-const (
-	graphHidden = 1024
-	graphTau    = 0.3
-)
+// graphHidden is the width between the layers of the label graph's network.
+const graphHidden = 1024
 
 // Labeller makes pseudo-labels of photos. It is safe for many goroutines.
 type Labeller struct {
@@ -151,7 +149,7 @@ func readMatrix(path, what string, rows, columns int) (*torch.Tensor, error) {
 	return t, err
 }
 
-// noise gives text features with the noise of a label graph over them, as the released code has it: Ā, no activation after the last layer.
+// noise gives text features with the noise of a label graph over them: Ā and no activation after the last layer as in the released code, or A* and one as printed.
 func (l *Labeller) noise(raw *torch.Tensor) (*torch.Tensor, error) {
 	s, n := &l.settings, len(l.classes)
 	u := s.TopU
@@ -162,7 +160,7 @@ func (l *Labeller) noise(raw *torch.Tensor) (*torch.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := label.NewGraph(sim, label.GraphConfig{TopU: u, Weight: s.Weight, Tau: graphTau})
+	g, err := label.NewGraph(sim, label.GraphConfig{TopU: u, Weight: s.Weight, Tau: cmp.Or(s.GraphTau, 1)})
 	if err != nil {
 		return nil, err
 	}
@@ -170,11 +168,15 @@ func (l *Labeller) noise(raw *torch.Tensor) (*torch.Tensor, error) {
 	if seed == 0 {
 		seed = s.Seed
 	}
-	net, err := label.NewGraphNoise(raw.Size(1), graphHidden, int64(seed), false)
+	net, err := label.NewGraphNoise(raw.Size(1), graphHidden, int64(seed), s.Last)
 	if err != nil {
 		return nil, err
 	}
-	_, text, err := net.Noise(g.Bar, raw)
+	graph := g.Bar
+	if s.Star {
+		graph = g.Star
+	}
+	_, text, err := net.Noise(graph, raw)
 	return text, err
 }
 

@@ -49,6 +49,10 @@ type Settings struct {
 	Noise   bool    `json:"noise"`   // DAMP: text features with the noise of the label graph
 	TopU    int     `json:"top_u"`   // DAMP: u, entries in a row of the label graph; 0, or more than C: all
 	Weight  float64 `json:"weight"`  // DAMP: e, what a class's neighbours share in the label graph
+	// Star multiplies with A*, the row softmax of Ā/τ′ with τ′ = GraphTau, in place of Ā, and Last has the activation after the last layer too: the graph as printed.
+	Star     bool    `json:"star,omitempty"`
+	GraphTau float64 `json:"graph_tau,omitempty"`
+	Last     bool    `json:"last,omitempty"`
 	// NoiseSeed draws the noise where it is to differ from Seed; 0: Seed. Relation is a .npy file [C, C] with similarities of the classes for the label graph, as the
 	// released code has them; "": cosines of the text features.
 	NoiseSeed uint32 `json:"noise_seed,omitempty"`
@@ -70,20 +74,22 @@ type numbers struct {
 	codeNu           float64
 	topK, grid, topU int
 	delta            float64
+	graphTau         float64
 	prompted         bool // whether VLPL's released text features are of prompts, not of bare names
 }
 
 var presets = map[string]numbers{
-	"":     {tau: 0.01, theta: 0.3, dTau: 0.01, nu: 0.3, codeNu: 0.3, zeta: 0.5, topK: 3, grid: 4, topU: 0, delta: 0.2, prompted: true},
-	"voc":  {tau: 0.03, theta: 0.3, dTau: 0.01, nu: 0.1, codeNu: 0, zeta: 0.5, topK: 3, grid: 4, topU: 20, delta: 0.2},
-	"coco": {tau: 0.01, theta: 0.3, dTau: 0.01, nu: 0.3, codeNu: 0.3, zeta: 0.5, topK: 3, grid: 4, topU: 62, delta: 0.3},
-	"nus":  {tau: 0.03, theta: 0.1, dTau: 0.01, nu: 0.3, codeNu: 0.3, zeta: 0.6, topK: 3, grid: 4, topU: 50, delta: 0.2, prompted: true},
-	"cub":  {tau: 0.03, theta: 0.01, dTau: 0.1, nu: 0.005, codeNu: 0.005, zeta: 0.005, topK: 32, grid: 5, topU: 312, delta: 0.2, prompted: true},
+	"":     {tau: 0.01, theta: 0.3, dTau: 0.01, nu: 0.3, codeNu: 0.3, zeta: 0.5, topK: 3, grid: 4, topU: 0, delta: 0.2, graphTau: 0.3, prompted: true},
+	"voc":  {tau: 0.03, theta: 0.3, dTau: 0.01, nu: 0.1, codeNu: 0, zeta: 0.5, topK: 3, grid: 4, topU: 20, delta: 0.2, graphTau: 0.3},
+	"coco": {tau: 0.01, theta: 0.3, dTau: 0.01, nu: 0.3, codeNu: 0.3, zeta: 0.5, topK: 3, grid: 4, topU: 62, delta: 0.3, graphTau: 0.2},
+	"nus":  {tau: 0.03, theta: 0.1, dTau: 0.01, nu: 0.3, codeNu: 0.3, zeta: 0.6, topK: 3, grid: 4, topU: 50, delta: 0.2, graphTau: 0.2, prompted: true},
+	"cub":  {tau: 0.03, theta: 0.01, dTau: 0.1, nu: 0.005, codeNu: 0.005, zeta: 0.005, topK: 32, grid: 5, topU: 312, delta: 0.2, graphTau: 0.3, prompted: true},
 }
 
 // Preset gives a method's settings for a data set of [Presets], or "" for any other, in a form. VLPL has δ = 0, as in the paper's final method.
 //
-// Sources: Xing et al. 2024 (VLPL), section 4 and the command line of the released code; Tran et al. 2025 (AEVLP), supplement and released code.
+// Sources: Xing et al. 2024 (VLPL), section 4 and the command line of mvrl/VLPL @ ed09b59; AEVLP's supplement, Table 3, and Fsoft-AIC/AEVLP @ 0bad82a, config.py
+// (τ′, u, e) and configs/*.json (g, Δ).
 func Preset(m Method, dataset, form string) (Settings, error) {
 	n, ok := presets[dataset]
 	if !ok {
@@ -93,6 +99,9 @@ func Preset(m Method, dataset, form string) (Settings, error) {
 	switch m {
 	case VLPL:
 		s.Tau, s.Theta = n.tau, n.theta
+		if form == Paper {
+			s.Templates = []string{"A photo of {name}"} // section 3.2, without article and full stop
+		}
 		if form == Code {
 			s.Tau, s.Theta, s.Preprocess = 0.01, 0.3, "vlpl"
 			if !n.prompted {
@@ -102,6 +111,10 @@ func Preset(m Method, dataset, form string) (Settings, error) {
 	case DAMP:
 		s.Tau, s.Theta, s.Delta, s.Nu, s.TopK, s.Grid, s.Overlap = n.dTau, n.zeta, n.delta, n.nu, n.topK, n.grid, 0.2
 		s.Noise, s.TopU, s.Weight, s.Batch = true, n.topU, 0.2, 8
+		if form == Paper {
+			s.Templates = []string{"a photo of a {name}"} // section 6.1
+			s.Star, s.GraphTau, s.Last = true, n.graphTau, true
+		}
 		if form == Code {
 			s.Nu, s.Overlap, s.Preprocess = n.codeNu, 0, "aevlp"
 		}
@@ -153,6 +166,8 @@ func (s *Settings) check() error {
 			return bad("ν = %v, overlap %v and e = %v must lie in [0, 1]", s.Nu, s.Overlap, s.Weight)
 		case s.TopU < 0:
 			return bad("u = %d", s.TopU)
+		case !(s.GraphTau >= 0) || s.Star && s.GraphTau == 0:
+			return bad("the temperature τ′ = %v of A* must be above 0", s.GraphTau)
 		}
 	}
 	return nil

@@ -27,6 +27,7 @@ type comparison struct {
 	seeds      string
 	jobs, reps int
 	dry        dryFlags
+	rows       []string // of reproduce: settings of single rows
 }
 
 func (c *comparison) flags(cmd *cobra.Command) {
@@ -52,6 +53,7 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 	if err != nil {
 		return err
 	}
+	l.forms(variants)
 	o := c.options(cmd, l.values, variants, seeds)
 	switch {
 	case c.dry.measure:

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -15,6 +16,7 @@ func newEval() *cobra.Command {
 	var (
 		part, progress string
 		asJSON         bool
+		share          float64
 		o              train.EvalOptions
 	)
 	cmd := &cobra.Command{
@@ -24,7 +26,8 @@ func newEval() *cobra.Command {
 
   spml eval runs/em
   spml eval runs/em --part val --json
-  spml eval runs/em --data other-photos                       on another set with the same classes`,
+  spml eval runs/em --data other-photos                       on another set with the same classes
+  spml eval runs/em --part train --pseudo-positives 0.1       how good its best-scored unannotated labels would be as positives`,
 		Args: exactly(1, "one run directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			split, err := data.ParseSplit(part)
@@ -36,6 +39,9 @@ func newEval() *cobra.Command {
 				return err
 			}
 			o.Part = split
+			if share != 0 {
+				return pseudoPositives(cmd, args[0], split, share, r.events())
+			}
 			rep, err := train.EvaluateOn(cmd.Context(), args[0], o, r.events())
 			r.clear()
 			if err != nil {
@@ -51,7 +57,15 @@ func newEval() *cobra.Command {
 				fmt.Fprintf(w, "%s\t%d\t%.2f\t\n", c.Class, c.Positives, c.AP)
 			}
 			fmt.Fprintf(w, "mAP\t%d images\t%.2f\t\n", rep.Images, rep.MAP)
-			return w.Flush()
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			at := "at the model's threshold of each class"
+			if rep.Threshold != 0 {
+				at = fmt.Sprintf("at the model's threshold %g", rep.Threshold)
+			}
+			_, err = fmt.Fprintf(out, "F1 %s: micro %.2f %%, macro %.2f %%\n", at, rep.MicroF1, rep.MacroF1)
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -61,5 +75,27 @@ func newEval() *cobra.Command {
 	f.StringVar(&o.Device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
+	f.Float64Var(&share, "pseudo-positives", 0, "instead: the precision of this share of each class's unannotated labels, those with the highest scores, as positives")
 	return cmd
+}
+
+// pseudoPositives prints how good the best-scored labels that are not annotated would be as positives.
+func pseudoPositives(cmd *cobra.Command, run string, part data.Split, share float64, ev train.Events) error {
+	if !(share > 0 && share <= 1) {
+		return usageError{fmt.Errorf("--pseudo-positives %v: want a share above 0 and up to 1", share)}
+	}
+	ds, sc, err := train.Score(cmd.Context(), run, part, ev)
+	if err != nil {
+		return err
+	}
+	if ds.Observed == nil {
+		return usageError{fmt.Errorf("%s has no observed labels in its %v part", ds.Name, part)}
+	}
+	q, err := metric.TopShare(sc.Values, ds.Gather(ds.Labels, sc.Rows), ds.Gather(ds.Observed, sc.Rows), ds.C(), share)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "the highest %g %% of the unannotated labels of each class: %d pseudo-positives, precision %.2f %%, recall %.2f %% of the %d hidden positives\n",
+		100*share, q.Pseudo, 100*q.Precision(), 100*q.Recall(), q.Hidden)
+	return err
 }

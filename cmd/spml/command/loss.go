@@ -27,16 +27,48 @@ func newLoss() *cobra.Command {
   spml loss list              all of them, with what they need
   spml loss show em-apl       formula, source, parameters, presets
   spml loss plot an em        their curves over the logit, in an-em.svg
+  spml loss unified           losses as settings of GR's framework: k̂, v, L1, L2, L3
   spml loss docs FOLDER       a page about each
 
 A loss of your own: examples/my-loss is a program of 33 lines that is this command with one more.`,
-		Args: exactly(0, "a subcommand: list, show, plot or docs"),
+		Args: exactly(0, "a subcommand: list, show, plot, unified or docs"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("%s wants a subcommand: list, show, plot or docs", cmd.CommandPath())}
+			return usageError{fmt.Errorf("%s wants a subcommand: list, show, plot, unified or docs", cmd.CommandPath())}
 		},
 	}
-	cmd.AddCommand(newLossList(), newLossShow(), newLossPlot(), newLossDocs())
+	cmd.AddCommand(newLossList(), newLossShow(), newLossPlot(), newLossUnified(), newLossDocs())
 	return cmd
+}
+
+func newLossUnified() *cobra.Command {
+	return &cobra.Command{
+		Use:   "unified",
+		Short: "Show losses as settings of GR's framework",
+		Long: `Shows losses by what they put into GR's framework (Chen et al. 2024, Tables 1 and 4): L1 where a label is observed, v·[k̂·L2 + (1-k̂)·L3] where it is not. The last
+columns are the loss of a label that is not observed at p = 0.1, 0.5 and 0.9.`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "LOSS\tk̂(p)\tv(p)\tL1\tL2\tL3\tp = 0.1\t0.5\t0.9")
+			for _, r := range loss.Framework() {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s", r.Name, r.K, r.V, r.L1, r.L2, r.L3)
+				for _, p := range []float64{0.1, 0.5, 0.9} {
+					var value float64
+					if err := torch.Try(func() {
+						torch.Scope(func(*torch.Arena) {
+							z := torch.FromSlice([]float64{p}).Logit()
+							value = r.Functions.Loss(z, torch.FromSlice([]float64{0})).Item()
+						})
+					}); err != nil {
+						return err
+					}
+					fmt.Fprintf(w, "\t%.4f", value)
+				}
+				fmt.Fprintln(w)
+			}
+			return w.Flush()
+		},
+	}
 }
 
 func newLossList() *cobra.Command {

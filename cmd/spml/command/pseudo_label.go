@@ -24,7 +24,7 @@ type pseudoFlags struct {
 	templates                             []string
 	tau, theta, delta, nu, overlap        float64
 	topK, grid, batch, photos             int
-	noNoise, asJSON, noCache              bool
+	noNoise, asJSON, noCache, quality     bool
 	shard                                 string
 	options                               func() (data.Options, error)
 }
@@ -79,6 +79,7 @@ the same to spml train as --data-seed.`,
 	f.IntVar(&o.batch, "batch-size", 0, "photos at a time (default: 32, damp 8)")
 	f.StringVar(&o.shard, "shard", "", "I/N: only the I-th of N parts; the process that ends last writes the files. Under torchrun and other launchers each process takes its part by itself")
 	f.BoolVar(&o.noCache, "no-text-cache", false, "encode the prompts anew instead of keeping their features in the cache folder")
+	f.BoolVar(&o.quality, "quality", false, "print only how good the positive labels are against the full labels, which the data must have")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, json, off")
 	o.options = dataFlags(f)
@@ -196,6 +197,9 @@ func (o *pseudoFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer ds.Close()
+	if o.quality && ds.Labels == nil {
+		return usageError{fmt.Errorf("--quality compares with full labels, and %s has none", ds.Name)}
+	}
 	if len(ds.Info.Observed) > 0 {
 		r.note("observed labels: " + ds.Info.Observed)
 	}
@@ -219,6 +223,12 @@ func (o *pseudoFlags) run(cmd *cobra.Command) error {
 	sum, err := l.Run(ctx, ds, out, vlm.Events{Note: r.note, Step: r.encoded, Broken: func(b data.Broken) { r.note("left with its observed labels: " + b.Error()) }})
 	r.clear()
 	if err != nil {
+		return err
+	}
+	if o.quality && !o.asJSON && sum.Known > 0 {
+		q := sum.Quality
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d photos with full labels: %d positive labels beside the observed ones, precision %.2f %%, recall %.2f %% of the %d hidden positives\n",
+			sum.Known, q.Pseudo, 100*q.Precision(), 100*q.Recall(), q.Hidden)
 		return err
 	}
 	if o.asJSON {

@@ -53,13 +53,16 @@ A figure of runs trains them first, one seed each, unless --from names them; a s
 				return listPapers(cmd, asJSON)
 			}
 			it, err := reproduce.Get(args[0])
+			if err == nil {
+				it, err = it.For(as)
+			}
 			if err != nil {
 				return err
 			}
 			if len(from) > 0 && len(it.Command) > 0 { // runs are there: only draw
 				it.Rows = nil
 			}
-			values := map[string]string{"$DATA": c.s.values["data"].text, "$CLIP": c.s.values["clip"].text, "$PHOTO": photo, "$OUT": c.dir, "$FOLDER": c.dir}
+			values := map[string]string{"$AS": as, "$DATA": c.s.values["data"].text, "$CLIP": c.s.values["clip"].text, "$PHOTO": photo, "$OUT": c.dir, "$FOLDER": c.dir}
 			if values["$OUT"] == "" {
 				values["$OUT"] = "."
 			}
@@ -92,8 +95,38 @@ A figure of runs trains them first, one seed each, unless --from names them; a s
 	f.StringVar(&photo, "photo", "", "the photo of a figure")
 	f.StringVar(&as, "as", "", "column of the table, and with it the recipe: voc, coco, nus, cub")
 	f.StringSliceVar(&only, "only", nil, "rows by their names in the paper; the first is the baseline")
+	f.StringArrayVar(&c.rows, "row", nil, "a setting of one row, NAME:KEY=VALUE (a parameter of its loss: params.NAME); repeatable")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// rowSettings reads NAME:KEY=VALUE.
+func rowSettings(texts []string) (map[string]map[string]any, error) {
+	rows := map[string]map[string]any{}
+	for _, text := range texts {
+		name, rest, ok := strings.Cut(text, ":")
+		key, value, is := strings.Cut(rest, "=")
+		if !ok || !is {
+			return nil, fmt.Errorf("--row %q: want NAME:KEY=VALUE, for instance \"EM:epochs=5\"", text)
+		}
+		var v any
+		var err error
+		if param, ok := strings.CutPrefix(key, "params."); ok {
+			if v, err = train.ParseSetting("params", param+"="+value); err == nil {
+				v = v.(map[string]any)[param]
+			}
+		} else {
+			v, err = train.ParseSetting(key, value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--row %q: %w", text, err)
+		}
+		if rows[name] == nil {
+			rows[name] = map[string]any{}
+		}
+		rows[name][key] = v
+	}
+	return rows, nil
 }
 
 func listPapers(cmd *cobra.Command, asJSON bool) error {
@@ -129,7 +162,7 @@ func draw(cmd *cobra.Command, it *reproduce.Item, values map[string]string, dry 
 	}
 	args, err := it.Arguments(values)
 	if missing := (*reproduce.MissingError)(nil); errors.As(err, &missing) {
-		flag := map[string]string{"$DATA": "--data PATH", "$CLIP": "--clip MODEL", "$PHOTO": "--photo FILE", "$RUN": "--from RUN", "$RUN2": "--from RUN,RUN2", "$FOLDER": "--run FOLDER"}[missing.Variable]
+		flag := map[string]string{"$AS": "--as voc, coco, nus or cub", "$DATA": "--data PATH", "$CLIP": "--clip MODEL", "$PHOTO": "--photo FILE", "$RUN": "--from RUN", "$RUN2": "--from RUN,RUN2", "$FOLDER": "--run FOLDER"}[missing.Variable]
 		return usageError{fmt.Errorf("%s wants %s", it.ID, flag)}
 	}
 	if err != nil {
@@ -181,10 +214,19 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 			settings[k] = v
 		}
 	}
-	variants, left, err := it.Variants(settings["pseudo_labels"] != nil, settings["clip"] != nil || settings["data"] == train.ShapesName)
+	own, err := rowSettings(c.rows)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	drawn := settings["data"] == train.ShapesName
+	variants, left, err := it.Variants(reproduce.Choices{
+		Column: as, PseudoLabels: settings["pseudo_labels"] != nil, Clip: settings["clip"] != nil || drawn, Drawn: drawn, Rows: own, Weights: settings["weights"] != nil || settings["features"] != nil,
+		Given: func(key string) bool { return l.origin[key] != "" && !strings.HasPrefix(l.origin[key], "recipe") },
+	})
 	if err != nil {
 		return nil, err
 	}
+	l.forms(variants)
 	if len(left) > 0 && len(it.Command) > 0 && len(it.Sweeps) == 0 {
 		return nil, usageError{fmt.Errorf("%s shows %s, which needs %s", it.ID, left[0].Name, left[0].Needs)}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/recipe"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -76,6 +77,22 @@ func addSettings(fs *pflag.FlagSet, without ...string) *settingFlags {
 type layers struct {
 	values map[string]any
 	origin map[string]string // of a loss parameter: params.NAME
+	recipe *recipe.Recipe    // nil: none
+}
+
+// formOf says whether the form that the settings have is meant for a method: a recipe's printed form is that of its own methods alone.
+func (l *layers) formOf(method string) bool {
+	return l.recipe == nil || !strings.HasPrefix(l.origin["form"], "recipe ") || l.recipe.SetsForm(method)
+}
+
+// forms takes the recipe's form out of the variants that it is not meant for.
+func (l *layers) forms(variants []compare.Variant) {
+	for _, v := range variants {
+		method, ok := v.Set["method"].(string)
+		if _, own := v.Set["form"]; ok && !own && !l.formOf(method) {
+			v.Set["form"] = nil
+		}
+	}
 }
 
 func (l *layers) put(m map[string]any, origin func(key string) string) {
@@ -108,6 +125,7 @@ func (s *settingFlags) layers(environ []string) (*layers, error) {
 		if err != nil {
 			return nil, err
 		}
+		l.recipe = r
 		l.put(r.Settings(), func(k string) string { return "recipe " + r.Name + ": " + r.Values[k].Source() })
 	}
 	if s.config != "" {
@@ -151,6 +169,10 @@ func (s *settingFlags) layers(environ []string) (*layers, error) {
 		given["flip"] = false
 	}
 	l.put(given, func(k string) string { return "flag --" + strings.ReplaceAll(k, "_", "-") })
+	if method, ok := l.values["method"].(string); ok && !l.formOf(method) {
+		delete(l.values, "form")
+		delete(l.origin, "form")
+	}
 	if strings.HasPrefix(l.origin["seed"], "flag") && !strings.HasPrefix(l.origin["data_seed"], "flag") { // another seed draws other labels too
 		delete(l.values, "data_seed")
 		delete(l.origin, "data_seed")
