@@ -1,6 +1,5 @@
-// One pass over logits and labels gives the terms' sum and the gradient. The formulas are those of the CPU: spml/csrc/loss.
+// One pass over logits and labels gives the terms' sum and the gradient. The formulas are those of the CPU: spml/csrc/loss_math.h.
 #include "loss_math.h"
-#include "losses.h"
 #include "../../spml/csrc/pointwise.h"
 #include "pointwise.h"
 #include "reduce.cuh"
@@ -160,7 +159,7 @@ cudaError_t run(int id, const Launch& l) {
   const int64_t chunks = blocks(l.n);
   if (chunks > 0x7fffffff) return cudaErrorInvalidValue;
   if (chunks) switch (id) {
-#define X(name, F, labels, schema) \
+#define X(name, F, labels) \
   case POINTWISE_##name: start<F, labels>(l, static_cast<unsigned>(chunks)); break;
       GOSPML_POINTWISE(X)
 #undef X

@@ -1,15 +1,22 @@
-// Kernels of the pointwise losses for every processor.
+// Kernels for every processor, and those for double, which compute single numbers everywhere.
 #include <stdint.h>
 
-#include "span.h"
+#include "pointwise.h"
 
 namespace {
 #include "lanes_generic.h"
 #include "lanes_math.h"
 #include "loss_math.h"
-using Number = float;
 #include "pointwise_loop.h"
 #include "kernels.h"
 } // namespace
 
-GOSPML_KERNELS(generic)
+const spml::Kernels spml::kernels_generic = GOSPML_KERNELS("generic");
+
+const spml::Kernel spml::kernels_double[POINTWISE_COUNT][2][2] = {
+#define X(name, F, labels)                                                                       \
+  {{loop<F, labels, double, double, double, false>, loop<F, labels, double, double, double, true>}, \
+   {loop<F, labels, double, double, int8_t, false>, loop<F, labels, double, double, int8_t, true>}},
+    GOSPML_POINTWISE(X)
+#undef X
+};
