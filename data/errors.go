@@ -3,6 +3,8 @@ package data
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/gospml/gospml/internal/plain"
 )
 
 // FormatError says that a data set's own files are wrong: the user must change them. (Errors of reading or writing stay *fs.PathError.)
@@ -13,11 +15,11 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	at := e.File
+	at := plain.Text(e.File)
 	if e.Line > 0 {
 		at += ":" + strconv.Itoa(e.Line)
 	}
-	return "data: " + at + ": " + e.Msg
+	return plain.Message("data: " + at + ": " + e.Msg)
 }
 
 func formatError(file string, line int, format string, args ...any) error {
@@ -31,6 +33,8 @@ type Broken struct {
 	Err  error
 }
 
-func (b Broken) Error() string { return fmt.Sprintf("row %d, %s: %v", b.Row, b.Name, b.Err) }
+func (b Broken) Error() string {
+	return plain.Message(fmt.Sprintf("row %d, %s: %s", b.Row, plain.Text(b.Name), plain.Error(b.Err)))
+}
 
 func (b Broken) Unwrap() error { return b.Err }

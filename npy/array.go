@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/gospml/gospml/internal/plain"
 )
 
 // Array is an array in memory.
@@ -52,9 +54,9 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	if e.Path == "" {
-		return "cannot read the array: " + e.Reason
+		return plain.Message("cannot read the array: " + e.Reason)
 	}
-	return "cannot read " + e.Path + ": " + e.Reason
+	return plain.Message("cannot read " + plain.Text(e.Path) + ": " + e.Reason)
 }
 
 func reason(format string, args ...any) error {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/gospml/gospml/internal/plain"
 )
 
 // IsTerminal says whether w is a terminal that moves its cursor; one whose TERM is dumb or missing is not.
@@ -93,7 +95,7 @@ func (p Progress) line(columns int) string {
 		percent = min(100, 100*p.Done/p.Total)
 	}
 	tail := fmt.Sprintf(" %3d %%", percent)
-	what := Fit(Text(p.What), max(0, columns-Width(tail)))
+	what := Fit(plain.Text(p.What), max(0, columns-Width(tail)))
 	left := columns - Width(what) - Width(tail)
 	bar := min(maxBar, left-1)
 	if bar < minBar {
@@ -102,7 +104,7 @@ func (p Progress) line(columns int) string {
 	left -= 1 + minBar // the facts share the rest with the bar
 	var parts string
 	for _, x := range p.Parts {
-		if x = "  " + Text(x); Width(parts+x) > left {
+		if x = "  " + plain.Text(x); Width(parts+x) > left {
 			break
 		}
 		parts += x

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/gospml/gospml/internal/plain"
 )
 
 // Format is the container of a file.
@@ -44,9 +46,9 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	if e.Path == "" {
-		return "cannot read the PyTorch file: " + e.Reason
+		return plain.Message("cannot read the PyTorch file: " + e.Reason)
 	}
-	return "cannot read " + e.Path + ": " + e.Reason
+	return plain.Message("cannot read " + plain.Text(e.Path) + ": " + e.Reason)
 }
 
 func (f *File) invalid(format string, args ...any) error {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"os"
+
+	"github.com/gospml/gospml/internal/plain"
 )
 
 // File is an open safetensors file whose header has been checked. It is safe for use by many goroutines until Close.
@@ -36,9 +38,9 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	if e.Path == "" {
-		return "not a valid safetensors file: " + e.Reason
+		return plain.Message("not a valid safetensors file: " + e.Reason)
 	}
-	return e.Path + " is not a valid safetensors file: " + e.Reason
+	return plain.Message(plain.Text(e.Path) + " is not a valid safetensors file: " + e.Reason)
 }
 
 // Open opens a file and checks its header. The file stays open until Close.

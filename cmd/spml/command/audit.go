@@ -15,6 +15,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/audit"
 	"github.com/gospml/gospml/spml/train"
@@ -185,14 +186,14 @@ func (o *auditFlags) audit(cmd *cobra.Command) (err error) {
 	for _, s := range t.Sources {
 		names = append(names, string(s))
 	}
-	fmt.Fprintf(out, "%s: %d pairs without a label, %d candidates by %s; look through %s\n", t.Name, t.Pairs, len(t.Candidates), strings.Join(names, ", "), filepath.Join(o.out, "audit.html"))
+	plain.Fprintf(out, "%s: %d pairs without a label, %d candidates by %s; look through %s\n", t.Name, t.Pairs, len(t.Candidates), strings.Join(names, ", "), filepath.Join(o.out, "audit.html"))
 	if len(t.Precision) > 0 {
-		fmt.Fprintf(out, "\nFull labels are known: %d of the pairs are missing labels.\n", t.Precision[0].Missing)
+		plain.Fprintf(out, "\nFull labels are known: %d of the pairs are missing labels.\n", t.Precision[0].Missing)
 		if err := audit.WritePrecision(out, t.Precision); err != nil {
 			return err
 		}
 	}
-	_, err = fmt.Fprintf(out, "\nnext: spml audit import %s decisions.csv --labels OUT.csv\n", o.out)
+	_, err = plain.Fprintf(out, "\nnext: spml audit import %s decisions.csv --labels OUT.csv\n", o.out)
 	return err
 }
 
@@ -305,9 +306,9 @@ OUT is a .csv file (as observed.csv of a folder of CSV files), a .npy matrix in 
 			if asJSON {
 				return indented(out, a)
 			}
-			fmt.Fprintf(out, "%s: %d accepted, %d refused, %d positives taken away, %d as they were, %d undecided\n", labels, a.Accepted, a.Refused, a.Removed, a.Same, a.Undecided)
+			plain.Fprintf(out, "%s: %d accepted, %d refused, %d positives taken away, %d as they were, %d undecided\n", labels, a.Accepted, a.Refused, a.Removed, a.Same, a.Undecided)
 			if n := len(a.Against); n > 0 {
-				fmt.Fprintf(out, "%d of the decisions are against the full labels of %s, first: %s\n", n, ds.Name, strings.Join(a.Against[:min(3, n)], "; "))
+				plain.Fprintf(out, "%d of the decisions are against the full labels of %s, first: %s\n", n, ds.Name, strings.Join(a.Against[:min(3, n)], "; "))
 			}
 			return nil
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/data/pixel/parity"
+	"github.com/gospml/gospml/internal/plain"
 )
 
 // errDiffers ends `bench parity` after its report.
@@ -62,7 +63,7 @@ Prints how many differ in any byte; exit code 1 if there is one.
 			}
 			r, err := parity.Run(cmd.Context(), python, paths, func(done int) {
 				if progress != progressOff && done%1000 == 0 {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d\n", done, len(paths))
+					plain.Fprintf(cmd.ErrOrStderr(), "%d of %d\n", done, len(paths))
 				}
 			})
 			if err != nil {
@@ -73,12 +74,12 @@ Prints how many differ in any byte; exit code 1 if there is one.
 				err = indented(out, r)
 			} else {
 				for _, d := range r.Differing {
-					fmt.Fprintf(out, "%s: %s\n", d.Path, d.What)
+					plain.Fprintf(out, "%s: %s\n", d.Path, d.What)
 				}
 				for _, d := range r.HereOnly {
-					fmt.Fprintf(out, "%s: read here, not by Pillow (%s)\n", d.Path, d.What)
+					plain.Fprintf(out, "%s: read here, not by Pillow (%s)\n", d.Path, d.What)
 				}
-				_, err = fmt.Fprintf(out, "%d of %d pictures differ from Pillow %s (decoded, 448 squash, 224 crop); %d refused by both, %d read here only\n",
+				_, err = plain.Fprintf(out, "%d of %d pictures differ from Pillow %s (decoded, 448 squash, 224 crop); %d refused by both, %d read here only\n",
 					len(r.Differing), r.Compared+len(r.Differing), r.Pillow, r.Refused, len(r.HereOnly))
 			}
 			if err == nil && len(r.Differing) > 0 {

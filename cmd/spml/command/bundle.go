@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
@@ -73,7 +74,7 @@ The model is a folder as spml export writes it; the bundle is for the CPU.`,
 				return err
 			}
 			w := cmd.OutOrStdout()
-			fmt.Fprintf(w, "%s: %.0f MB; needs Linux with glibc %s or newer\n", out, float64(size)/1e6, b.GLIBC)
+			plain.Fprintf(w, "%s: %.0f MB; needs Linux with glibc %s or newer\n", out, float64(size)/1e6, b.GLIBC)
 			if !own {
 				return nil
 			}
@@ -81,7 +82,7 @@ The model is a folder as spml export writes it; the bundle is for the CPU.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w, "first prediction after %.2f s: %s predict %s photo.jpg\n", took.Seconds(), filepath.Join(out, name), filepath.Join(out, "model"))
+			plain.Fprintf(w, "first prediction after %.2f s: %s predict %s photo.jpg\n", took.Seconds(), filepath.Join(out, name), filepath.Join(out, "model"))
 			return nil
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -112,7 +113,7 @@ func newClipInfo() *cobra.Command {
 					Config        clip.Config `json:"config"`
 				}{l.Path, l.Kind, l.Weights, l.Container, l.ConfigFrom, l.Stored, l.Tensors, l.Parameters, l.Notes, m.Config})
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s%s  parameters     %d in %d tensors\n", l, m.Config.Describe(), l.Parameters, l.Tensors)
+			_, err = fmt.Fprintf(plain.Writer{W: cmd.OutOrStdout()}, "%s%s  parameters     %d in %d tensors\n", l, m.Config.Describe(), l.Parameters, l.Tensors)
 			return err
 		},
 	}
@@ -156,11 +157,11 @@ func converter(use, short, long string, form func() (clip.Form, error)) (*cobra.
 			if err != nil {
 				return err
 			}
-			fmt.Fprint(cmd.ErrOrStderr(), l)
+			fmt.Fprint(plain.Writer{W: cmd.ErrOrStderr()}, l)
 			if err := clip.Export(out, m, f, d); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", filepath.Clean(out))
+			_, err = plain.Fprintf(cmd.OutOrStdout(), "wrote %s\n", filepath.Clean(out))
 			return err
 		},
 	}

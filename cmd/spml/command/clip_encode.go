@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -94,7 +95,7 @@ func openClip(cmd *cobra.Command, path string, load loadFlags, dtype, size strin
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprint(cmd.ErrOrStderr(), m.Loaded())
+	fmt.Fprint(plain.Writer{W: cmd.ErrOrStderr()}, m.Loaded())
 	return m, nil
 }
 
@@ -182,7 +183,7 @@ func (o *encodeFlags) run(cmd *cobra.Command, args []string) error {
 	if err := os.Remove(o.out + partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "wrote %s: %s\n", o.out, strings.Join(out.Keys(), ", "))
+	_, err = plain.Fprintf(cmd.OutOrStdout(), "wrote %s: %s\n", o.out, strings.Join(out.Keys(), ", "))
 	return err
 }
 
@@ -212,7 +213,7 @@ func (o *encodeFlags) encodeTexts(cmd *cobra.Command, m *clip.Model, texts []str
 		return err
 	}
 	if len(cut) > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "spml: %d of %d texts were longer than the model's context and were cut, text %d first\n", len(cut), len(texts), cut[0]+1)
+		plain.Fprintf(cmd.ErrOrStderr(), "spml: %d of %d texts were longer than the model's context and were cut, text %d first\n", len(cut), len(texts), cut[0]+1)
 	}
 	if o.wants("input_ids") {
 		out["input_ids"] = ids
@@ -303,7 +304,7 @@ func (o *encodeFlags) encodePictures(cmd *cobra.Command, m *clip.Model, paths []
 	}
 	defer j.Close()
 	if n := len(j.rows) / width; n > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "spml: going on after %d of %d pictures, from %s\n", n, len(paths), o.out+partial)
+		plain.Fprintf(cmd.ErrOrStderr(), "spml: going on after %d of %d pictures, from %s\n", n, len(paths), o.out+partial)
 	}
 	r, err := newReporter(cmd.ErrOrStderr(), o.progress)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/clip/pretrain"
 	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
@@ -84,7 +85,7 @@ Several processes share each batch where a launcher starts them; the loss sees t
 			if err := clip.Save(out, m, d); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", out)
+			plain.Fprintf(cmd.OutOrStdout(), "wrote %s\n", out)
 			if data != "shapes" || evaluate < 1 {
 				return nil
 			}
@@ -97,7 +98,7 @@ Several processes share each batch where a launcher starts them; the loss sees t
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "zero-shot mAP on %d other pictures: %.2f (chance: %.2f)\n", evaluate, mAP, chance)
+			_, err = plain.Fprintf(cmd.OutOrStdout(), "zero-shot mAP on %d other pictures: %.2f (chance: %.2f)\n", evaluate, mAP, chance)
 			return err
 		},
 	}

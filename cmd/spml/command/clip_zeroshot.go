@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/internal/screen"
 	tagged "github.com/gospml/gospml/spml/model"
 )
@@ -98,7 +99,7 @@ with each other and are no probabilities of each being there.
 					if err != nil {
 						return err
 					}
-					fmt.Fprintf(out, "%s\n", b)
+					plain.Fprintf(out, "%s\n", b)
 					continue
 				}
 				var l []tagged.Label

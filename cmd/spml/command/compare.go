@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/recipe"
 	"github.com/gospml/gospml/spml/train"
@@ -79,17 +80,21 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 			return err
 		}
 	}
-	if err := t.Write(cmd.OutOrStdout(), c.form); err != nil {
+	out := cmd.OutOrStdout()
+	if c.form == "md" {
+		out = plain.Writer{W: out}
+	}
+	if err := t.Write(out, c.form); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "next: spml report %s\n", c.dir)
+	_, err = plain.Fprintf(cmd.ErrOrStderr(), "next: spml report %s\n", c.dir)
 	return err
 }
 
 func (c *comparison) options(cmd *cobra.Command, settings map[string]any, variants []compare.Variant, seeds []uint32) compare.Options {
 	return compare.Options{
 		Settings: settings, Variants: variants, Seeds: seeds, Dir: c.dir, Jobs: c.jobs, Replicates: c.reps,
-		Note: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) },
+		Note: func(text string) { plain.Fprintf(cmd.ErrOrStderr(), "%s\n", text) },
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"github.com/gospml/gospml/internal/plain"
 )
 
 func newConfig() *cobra.Command {
@@ -63,9 +65,9 @@ func newConfigShow() *cobra.Command {
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			for _, s := range all {
 				if origin {
-					fmt.Fprintf(w, "%s:\t%v\t# %s\n", s.key, s.value, from(s.key))
+					plain.Fprintf(w, "%s:\t%v\t# %s\n", s.key, s.value, from(s.key))
 				} else {
-					fmt.Fprintf(w, "%s:\t%v\n", s.key, s.value)
+					plain.Fprintf(w, "%s:\t%v\n", s.key, s.value)
 				}
 			}
 			return w.Flush()

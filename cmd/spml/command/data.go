@@ -13,6 +13,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/stat"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -100,7 +101,7 @@ func newDataFormats() *cobra.Command {
 				if f.Writes() {
 					written = "yes"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s: %s\n", f.Name, written, f.Title, f.Holds)
+				plain.Fprintf(w, "%s\t%s\t%s: %s\n", f.Name, written, f.Title, f.Holds)
 			}
 			return w.Flush()
 		},
@@ -207,7 +208,7 @@ func printShown(out io.Writer, d *data.Dataset, s shown) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(what, text string) {
 		if text != "" {
-			fmt.Fprintf(w, "%s\t%s\n", what, text)
+			plain.Fprintf(w, "%s\t%s\n", what, text)
 		}
 	}
 	line("data set", s.Name)
@@ -302,21 +303,21 @@ func printStat(out io.Writer, l *stat.Labels, files *stat.Files) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "class\tpositives train\tval\ttest\tobserved train\thidden train\t")
 	for _, c := range l.Classes {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t\n", c.Name, c.Positives[0], c.Positives[1], c.Positives[2], c.Observed[0], c.Hidden[0])
+		plain.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t\n", c.Name, c.Positives[0], c.Positives[1], c.Positives[2], c.Observed[0], c.Hidden[0])
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\nimages: %d train, %d val, %d test; with full labels %d, %d, %d; without a positive %d, %d, %d\n", l.Rows[0], l.Rows[1], l.Rows[2], l.Full[0], l.Full[1], l.Full[2], l.Empty[0], l.Empty[1], l.Empty[2])
-	fmt.Fprintf(out, "labels an image: %.3f (train %.3f, val %.3f, test %.3f), density %.4f, %d distinct sets; observed positives an image: %.3f\n", l.Cardinality, l.ByPart[0], l.ByPart[1], l.ByPart[2], l.Density, l.Distinct, l.ObservedMean)
-	fmt.Fprintf(out, "most frequent class / rarest: %.1f\n", l.Imbalance)
+	plain.Fprintf(out, "\nimages: %d train, %d val, %d test; with full labels %d, %d, %d; without a positive %d, %d, %d\n", l.Rows[0], l.Rows[1], l.Rows[2], l.Full[0], l.Full[1], l.Full[2], l.Empty[0], l.Empty[1], l.Empty[2])
+	plain.Fprintf(out, "labels an image: %.3f (train %.3f, val %.3f, test %.3f), density %.4f, %d distinct sets; observed positives an image: %.3f\n", l.Cardinality, l.ByPart[0], l.ByPart[1], l.ByPart[2], l.Density, l.Distinct, l.ObservedMean)
+	plain.Fprintf(out, "most frequent class / rarest: %.1f\n", l.Imbalance)
 	for k, n := range l.Histogram {
 		if n > 0 && k < 12 {
-			fmt.Fprintf(out, "  %d labels: %d images\n", k, n)
+			plain.Fprintf(out, "  %d labels: %d images\n", k, n)
 		}
 	}
 	if len(l.Unseen) > 0 {
-		fmt.Fprintf(out, "classes that training never sees as positive: %s\n", strings.Join(l.Unseen, ", "))
+		plain.Fprintf(out, "classes that training never sees as positive: %s\n", strings.Join(l.Unseen, ", "))
 	}
 	type pair struct{ a, b, n int }
 	var top []pair
@@ -332,26 +333,26 @@ func printStat(out io.Writer, l *stat.Labels, files *stat.Files) error {
 		}
 	}
 	for _, p := range top {
-		fmt.Fprintf(out, "together: %s and %s in %d images\n", l.Classes[p.a].Name, l.Classes[p.b].Name, p.n)
+		plain.Fprintf(out, "together: %s and %s in %d images\n", l.Classes[p.a].Name, l.Classes[p.b].Name, p.n)
 	}
 	if files == nil {
 		return nil
 	}
-	fmt.Fprintf(out, "photos: %.1f MB; width %v, height %v (least, quarters, most); formats %v\n", float64(files.Bytes)/1e6, files.Width, files.Height, files.Formats)
-	fmt.Fprintf(out, "unreadable: %d; groups of equal photos: %d\n", len(files.Unreadable), len(files.Duplicates))
+	plain.Fprintf(out, "photos: %.1f MB; width %v, height %v (least, quarters, most); formats %v\n", float64(files.Bytes)/1e6, files.Width, files.Height, files.Formats)
+	plain.Fprintf(out, "unreadable: %d; groups of equal photos: %d\n", len(files.Unreadable), len(files.Duplicates))
 	for i, u := range files.Unreadable {
 		if i == 5 {
 			fmt.Fprintln(out, "  … all of them: spml data check")
 			break
 		}
-		fmt.Fprintf(out, "  %s: %s\n", u.Image, u.Reason)
+		plain.Fprintf(out, "  %s: %s\n", u.Image, u.Reason)
 	}
 	for i, u := range files.Duplicates {
 		if i == 5 {
 			fmt.Fprintln(out, "  … all of them: --json")
 			break
 		}
-		fmt.Fprintf(out, "  %s%s%s\n", strings.Join(u.Images, " = "), map[bool]string{true: " (labels differ)"}[u.Labels], map[bool]string{true: " (in train and elsewhere)"}[u.Parts])
+		plain.Fprintf(out, "  %s%s%s\n", strings.Join(u.Images, " = "), map[bool]string{true: " (labels differ)"}[u.Labels], map[bool]string{true: " (in train and elsewhere)"}[u.Parts])
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/npy"
 )
 
@@ -39,7 +40,7 @@ and torchvision-float-bicubic of its tensors by way of float32.`,
 			if err != nil {
 				return usageError{err}
 			}
-			notices := &pixel.Notices{Func: func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), "spml:", s) }}
+			notices := &pixel.Notices{Func: func(s string) { plain.Fprintf(cmd.ErrOrStderr(), "spml: %s\n", s) }}
 			o := pixel.Options{MaxPixels: maxPixels, Notices: notices}
 			switch colours {
 			case "right":
@@ -79,13 +80,13 @@ and torchvision-float-bicubic of its tensors by way of float32.`,
 				case crc && len(args) == 1:
 					_, err = fmt.Fprintln(w, r.CRC32)
 				case crc:
-					_, err = fmt.Fprintf(w, "%d  %s\n", r.CRC32, path)
+					_, err = plain.Fprintf(w, "%d  %s\n", r.CRC32, path)
 				default:
 					turn := ""
 					if r.Orientation > 1 {
 						turn = fmt.Sprintf(", EXIF orientation %d (%s)", r.Orientation, map[bool]string{true: "applied", false: "ignored"}[o.ApplyEXIF])
 					}
-					_, err = fmt.Fprintf(w, "%s: %s %d×%d%s; result %d×%d, CRC-32 %d, first pixel %v\n", path, r.Format, r.WH[0], r.WH[1], turn, p.W, p.H, r.CRC32, p.Pix[:3])
+					_, err = plain.Fprintf(w, "%s: %s %d×%d%s; result %d×%d, CRC-32 %d, first pixel %v\n", path, r.Format, r.WH[0], r.WH[1], turn, p.W, p.H, r.CRC32, p.Pix[:3])
 				}
 				if err != nil {
 					return err

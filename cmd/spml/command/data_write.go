@@ -14,6 +14,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/npy"
 )
 
@@ -57,7 +58,7 @@ func newDataCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d photos, %d cannot be read\n", d.N(), bad)
+		plain.Fprintf(cmd.ErrOrStderr(), "%d photos, %d cannot be read\n", d.N(), bad)
 		if bad > 0 {
 			return fmt.Errorf("%d of %d %w", bad, d.N(), errBadPhotos)
 		}
@@ -87,7 +88,7 @@ func (w *writeFlags) write(cmd *cobra.Command, d *data.Dataset, dir string) erro
 		return usageError{err}
 	}
 	for _, l := range lost {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s cannot hold %s\n", w.to, l)
+		plain.Fprintf(cmd.ErrOrStderr(), "%s cannot hold %s\n", w.to, l)
 	}
 	if err := data.Write(d, dir, data.WriteOptions{Format: w.to, Photos: data.PhotoRule(w.photos), Lossy: w.lossy, ShardBytes: int64(w.shardMB) << 20}); err != nil {
 		var le *data.LossError
@@ -96,7 +97,7 @@ func (w *writeFlags) write(cmd *cobra.Command, d *data.Dataset, dir string) erro
 		}
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows of %d classes as %s\n", dir, d.N(), d.C(), w.to)
+	plain.Fprintf(cmd.OutOrStdout(), "%s: %d rows of %d classes as %s\n", dir, d.N(), d.C(), w.to)
 	return nil
 }
 
@@ -167,7 +168,7 @@ OUT is observed_SEED.csv (for a CSV folder), a .npy matrix, or a new folder for 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(cmd.ErrOrStderr(), s.Info.Observed)
+		plain.Fprintf(cmd.ErrOrStderr(), "%s\n", s.Info.Observed)
 		switch filepath.Ext(args[1]) {
 		case ".csv":
 			return writeMatrixCSV(args[1], s, s.Observed)
@@ -235,7 +236,7 @@ whole set in the format --to.
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d train, %d val, %d test\n", s.Info.Split, len(s.Rows(data.Train)), len(s.Rows(data.Val)), len(s.Rows(data.Test)))
+		plain.Fprintf(cmd.ErrOrStderr(), "%s: %d train, %d val, %d test\n", s.Info.Split, len(s.Rows(data.Train)), len(s.Rows(data.Val)), len(s.Rows(data.Test)))
 		if filepath.Ext(args[1]) != ".csv" {
 			return w.write(cmd, s, args[1])
 		}
@@ -269,7 +270,7 @@ func newDataIndex() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d samples\n", file, n)
+				plain.Fprintf(cmd.OutOrStdout(), "%s: %d samples\n", file, n)
 			}
 			return nil
 		},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/report"
@@ -70,7 +71,7 @@ where it was.`,
 
 func demo(cmd *cobra.Command, dir string, settings map[string]any, seeds []uint32) error {
 	start := time.Now()
-	o := compare.Options{Settings: settings, Seeds: seeds, Dir: dir, Jobs: runtime.NumCPU(), Replicates: 400, Note: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }}
+	o := compare.Options{Settings: settings, Seeds: seeds, Dir: dir, Jobs: runtime.NumCPU(), Replicates: 400, Note: func(text string) { plain.Fprintf(cmd.ErrOrStderr(), "%s\n", text) }}
 	for _, m := range demoMethods {
 		o.Variants = append(o.Variants, m.variant)
 	}
@@ -83,7 +84,7 @@ func demo(cmd *cobra.Command, dir string, settings map[string]any, seeds []uint3
 		return err
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "\n%d labels on drawn pictures, one of each picture's seen in training; test mAP of the epoch with the best validation mAP, %d seed(s)\n\n", t.Classes, len(seeds))
+	plain.Fprintf(out, "\n%d labels on drawn pictures, one of each picture's seen in training; test mAP of the epoch with the best validation mAP, %d seed(s)\n\n", t.Classes, len(seeds))
 	if err := demoTable(out, t); err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func demo(cmd *cobra.Command, dir string, settings map[string]any, seeds []uint3
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\n%d runs in %s. Open %s; where the decoder looked: %s\nYour own photos: spml train --help\n", len(seeds)*len(demoMethods), time.Since(start).Round(time.Second), page, sheet)
+	_, err = plain.Fprintf(out, "\n%d runs in %s. Open %s; where the decoder looked: %s\nYour own photos: spml train --help\n", len(seeds)*len(demoMethods), time.Since(start).Round(time.Second), page, sheet)
 	return err
 }
 
@@ -110,7 +111,7 @@ func demoTable(out io.Writer, t *compare.Table) error {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "method\ttest mAP %%\tsd\t− AN\t95 %% interval\ts/run\n")
+	plain.Fprintf(w, "method\ttest mAP %%\tsd\t− AN\t95 %% interval\ts/run\n")
 	for i, r := range t.Rows {
 		title := "the small CLIP alone, zero-shot"
 		if i < len(demoMethods) {
@@ -126,9 +127,9 @@ func demoTable(out io.Writer, t *compare.Table) error {
 		if r.Seconds > 0 {
 			seconds = fmt.Sprintf("%.0f", r.Seconds)
 		}
-		fmt.Fprintf(w, "%s\t%.2f\t%s\t%s\t%s\t%s\n", title, r.BestMean, sd, difference, interval, seconds)
+		plain.Fprintf(w, "%s\t%.2f\t%s\t%s\t%s\t%s\n", title, r.BestMean, sd, difference, interval, seconds)
 	}
-	fmt.Fprintf(w, "chance (mean share of positives)\t%.2f\t\t\t\t\n", chance)
+	plain.Fprintf(w, "chance (mean share of positives)\t%.2f\t\t\t\t\n", chance)
 	return w.Flush()
 }
 

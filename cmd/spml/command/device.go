@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/cuda"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -16,7 +17,7 @@ const deviceHelp = "where to compute: auto (a card where there is one), cpu, cud
 
 // chooseDevice reads --device. auto takes the first card and says so, or why it cannot be used.
 func chooseDevice(cmd *cobra.Command, s string) (torch.Device, error) {
-	say := func(format string, a ...any) { fmt.Fprintf(cmd.ErrOrStderr(), "spml: "+format+"\n", a...) }
+	say := func(format string, a ...any) { plain.Fprintf(cmd.ErrOrStderr(), "spml: "+format+"\n", a...) }
 	name, number, numbered := strings.Cut(strings.ToLower(s), ":")
 	switch {
 	case name == "cpu" && !numbered:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/compare"
 )
 
@@ -30,7 +31,7 @@ precision with intervals from a paired bootstrap over the test images. "clear" m
 				e.SetIndent("", "  ")
 				return e.Encode(d)
 			}
-			return d.Write(cmd.OutOrStdout(), classes)
+			return d.Write(plain.Writer{W: cmd.OutOrStdout()}, classes)
 		},
 	}
 	f := cmd.Flags()

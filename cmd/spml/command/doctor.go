@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
@@ -69,9 +70,9 @@ func printFinding(w io.Writer, f finding) {
 	if !f.OK {
 		mark = "FAIL"
 	}
-	fmt.Fprintf(w, "%s  %-11s %s\n", mark, f.Check, f.Text)
+	plain.Fprintf(w, "%s  %-11s %s\n", mark, f.Check, f.Text)
 	if f.Mend != "" {
-		fmt.Fprintf(w, "      %-11s run: %s\n", "", f.Mend)
+		plain.Fprintf(w, "      %-11s run: %s\n", "", f.Mend)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/reproduce"
 	"github.com/gospml/gospml/spml/train"
@@ -121,7 +122,7 @@ func asMap(all []setting) map[string]any {
 func writeSettings(out io.Writer, all []setting) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, s := range all {
-		fmt.Fprintf(w, "  %s:\t%v\n", s.key, s.value)
+		plain.Fprintf(w, "  %s:\t%v\n", s.key, s.value)
 	}
 	return w.Flush()
 }
@@ -145,7 +146,7 @@ func dryRows(cmd *cobra.Command, o compare.Options, left []reproduce.Row, asJSON
 	for _, r := range left {
 		rows = append(rows, dryRow{Name: r.Name, Needs: r.Needs})
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s; nothing was read or written; --measure takes a few steps of each kind and says what they cost\n", countRuns(o))
+	plain.Fprintf(cmd.ErrOrStderr(), "%s; nothing was read or written; --measure takes a few steps of each kind and says what they cost\n", countRuns(o))
 	out := cmd.OutOrStdout()
 	if asJSON {
 		return json.NewEncoder(out).Encode(rows)
@@ -157,17 +158,17 @@ func dryRows(cmd *cobra.Command, o compare.Options, left []reproduce.Row, asJSON
 	}
 	for _, r := range rows {
 		if r.Needs != "" {
-			fmt.Fprintf(out, "%s: needs %s\n", r.Name, r.Needs)
+			plain.Fprintf(out, "%s: needs %s\n", r.Name, r.Needs)
 			continue
 		}
-		fmt.Fprintf(out, "%s:\n", r.Name)
+		plain.Fprintf(out, "%s:\n", r.Name)
 		if err := writeSettings(out, differing(r.settings, asMap(shared))); err != nil {
 			return err
 		}
 		if r.first == nil {
 			continue
 		}
-		fmt.Fprintf(out, "%s, stage 1, where it differs from stage 2:\n", r.Name)
+		plain.Fprintf(out, "%s, stage 1, where it differs from stage 2:\n", r.Name)
 		if err := writeSettings(out, differing(r.first, r.Settings)); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -52,11 +53,11 @@ func newEval() *cobra.Command {
 				return json.NewEncoder(out).Encode(rep)
 			}
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-			fmt.Fprintf(w, "class\tpositives\tAP %%\t\n")
+			plain.Fprintf(w, "class\tpositives\tAP %%\t\n")
 			for _, c := range rep.PerClass {
-				fmt.Fprintf(w, "%s\t%d\t%.2f\t\n", c.Class, c.Positives, c.AP)
+				plain.Fprintf(w, "%s\t%d\t%.2f\t\n", c.Class, c.Positives, c.AP)
 			}
-			fmt.Fprintf(w, "mAP\t%d images\t%.2f\t\n", rep.Images, rep.MAP)
+			plain.Fprintf(w, "mAP\t%d images\t%.2f\t\n", rep.Images, rep.MAP)
 			if err := w.Flush(); err != nil {
 				return err
 			}
@@ -64,7 +65,7 @@ func newEval() *cobra.Command {
 			if rep.Threshold != 0 {
 				at = fmt.Sprintf("at the model's threshold %g", rep.Threshold)
 			}
-			_, err = fmt.Fprintf(out, "F1 %s: micro %.2f %%, macro %.2f %%\n", at, rep.MicroF1, rep.MacroF1)
+			_, err = plain.Fprintf(out, "F1 %s: micro %.2f %%, macro %.2f %%\n", at, rep.MicroF1, rep.MacroF1)
 			return err
 		},
 	}

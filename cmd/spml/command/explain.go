@@ -16,6 +16,7 @@ import (
 
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/overlay"
 	"github.com/gospml/gospml/spml/train"
@@ -117,7 +118,7 @@ func (e *explainer) all(ctx context.Context, errs io.Writer, photos []photo) err
 			return ctx.Err()
 		}
 		if err != nil { // said now, counted at the end: the other photos still get their pictures
-			fmt.Fprintf(errs, "spml: %s: %v\n", p.name, err)
+			plain.Fprintf(errs, "spml: %s: %v\n", p.name, err)
 			failed++
 			continue
 		}
@@ -130,7 +131,7 @@ func (e *explainer) all(ctx context.Context, errs io.Writer, photos []photo) err
 		if err := writePNG(to, overlay.Sheet(rows, sheetSide)); err != nil {
 			return err
 		}
-		fmt.Fprintf(e.say, "%s: %d photos\n", to, len(rows))
+		plain.Fprintf(e.say, "%s: %d photos\n", to, len(rows))
 	}
 	if failed > 0 {
 		return fmt.Errorf("%w: %d of %d photos could not be explained", train.ErrData, failed, len(photos))
@@ -152,11 +153,11 @@ func (e *explainer) photo(ctx context.Context, p photo, name string) ([]overlay.
 	if err != nil {
 		return nil, err
 	}
-	plain, err := overlay.Draw(rgb, []float32{0}, 1, 1)
+	photo, err := overlay.Draw(rgb, []float32{0}, 1, 1)
 	if err != nil {
 		return nil, err
 	}
-	row := []overlay.Tile{{Image: plain, Caption: name}}
+	row := []overlay.Tile{{Image: photo, Caption: name}}
 	for _, c := range e.chosen(x.Probabilities) {
 		m, err := overlay.Draw(rgb, x.Maps[c], x.H, x.W)
 		if err != nil {
@@ -167,7 +168,7 @@ func (e *explainer) photo(ctx context.Context, p photo, name string) ([]overlay.
 		if err := writePNG(to, m); err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(e.say, "%s  %s %.3f (%s)\n", to, label, x.Probabilities[c], x.Kind)
+		plain.Fprintf(e.say, "%s  %s %.3f (%s)\n", to, label, x.Probabilities[c], x.Kind)
 		row = append(row, overlay.Tile{Image: m, Caption: fmt.Sprintf("%s %.2f", label, x.Probabilities[c])})
 	}
 	return row, nil

@@ -1,10 +1,9 @@
 package command
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -32,7 +31,7 @@ func newExport() *cobra.Command {
 			if err := train.Export(args[0], args[1], o); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: written for %s\n", args[1], o.Form)
+			plain.Fprintf(cmd.OutOrStdout(), "%s: written for %s\n", args[1], o.Form)
 			return nil
 		},
 	}
@@ -61,6 +60,6 @@ func calibrate(cmd *cobra.Command, run, progress string) ([]float64, error) {
 		now += c.F1 / float64(len(classes))
 		was += c.F1Default / float64(len(classes))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "thresholds of %d classes: mean F1 on validation %.1f %%, %.1f %% with one threshold\n", len(classes), 100*now, 100*was)
+	plain.Fprintf(cmd.OutOrStdout(), "thresholds of %d classes: mean F1 on validation %.1f %%, %.1f %% with one threshold\n", len(classes), 100*now, 100*was)
 	return thresholds, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/internal/screen"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/loss/docs"
@@ -195,7 +196,7 @@ func newLossPlot() *cobra.Command {
 				}
 				fmt.Fprintln(out, plot.Text(title, curves, min(columns, 100)))
 			}
-			_, err = fmt.Fprintln(out, "wrote", file)
+			_, err = plain.Fprintf(out, "wrote %s\n", file)
 			return err
 		},
 	}

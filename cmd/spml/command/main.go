@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -60,7 +61,7 @@ func run(ctx context.Context, args []string) (code int) {
 		return exitOK
 	}
 	code = exitCode(ctx, err)
-	fmt.Fprintf(os.Stderr, "spml: %v\n", err)
+	plain.Fprintf(os.Stderr, "spml: %v\n", err)
 	var fault *train.PanicError
 	if errors.As(err, &fault) {
 		fmt.Fprintf(os.Stderr, "\n%s", fault.Stack)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/metric/scorefile"
 )
@@ -282,7 +283,7 @@ func metricOf[S metric.Score](out io.Writer, f metricFlags, scores *scorefile.Ma
 
 func printMetrics(out io.Writer, f metricFlags, r metricResult) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+	row := func(format string, args ...any) { plain.Fprintf(w, format+"\n", args...) }
 	percent := func(v *float64) string {
 		if v == nil {
 			return "–"

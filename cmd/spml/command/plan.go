@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -53,13 +54,13 @@ func plan(cmd *cobra.Command, out io.Writer, c train.Config, r *reporter, asJSON
 		return json.NewEncoder(out).Encode(p)
 	}
 	mb := func(b int64) string { return fmt.Sprintf("%.0f MB", float64(b)/1e6) }
-	fmt.Fprintf(out, "steps        %d in %d epochs, %d images in each\n", p.Steps, p.Epochs, p.TrainImages)
-	fmt.Fprintf(out, "time         %v (%.3f s a step, %.3f s to score 32 images), measured on %d steps\n", time.Duration(p.Seconds*float64(time.Second)).Round(time.Second), p.StepSeconds, p.ScoreSeconds, p.Measured)
+	plain.Fprintf(out, "steps        %d in %d epochs, %d images in each\n", p.Steps, p.Epochs, p.TrainImages)
+	plain.Fprintf(out, "time         %v (%.3f s a step, %.3f s to score 32 images), measured on %d steps\n", time.Duration(p.Seconds*float64(time.Second)).Round(time.Second), p.StepSeconds, p.ScoreSeconds, p.Measured)
 	if f := p.First; f != nil {
-		fmt.Fprintf(out, "stage 1      %v of that: %d steps, %.3f s each\n", time.Duration(f.Seconds*float64(time.Second)).Round(time.Second), f.Steps, f.StepSeconds)
+		plain.Fprintf(out, "stage 1      %v of that: %d steps, %.3f s each\n", time.Duration(f.Seconds*float64(time.Second)).Round(time.Second), f.Steps, f.StepSeconds)
 	}
-	fmt.Fprintf(out, "memory       %s at most in these steps, up to %s with the decoded images\n", mb(p.PeakBytes), mb(p.MemoryBytes))
-	fmt.Fprintf(out, "disk         %s: %d checkpoints of %s, the model of %s\n", mb(p.DiskBytes), p.Checkpoints, mb(p.CheckpointBytes), mb(p.ModelBytes))
+	plain.Fprintf(out, "memory       %s at most in these steps, up to %s with the decoded images\n", mb(p.PeakBytes), mb(p.MemoryBytes))
+	plain.Fprintf(out, "disk         %s: %d checkpoints of %s, the model of %s\n", mb(p.DiskBytes), p.Checkpoints, mb(p.CheckpointBytes), mb(p.ModelBytes))
 	_, err = fmt.Fprintln(out, "nothing was written")
 	return err
 }

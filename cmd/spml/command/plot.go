@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/figure"
 )
 
@@ -40,7 +41,7 @@ spml pseudo-label --html (AEVLP's tiles), spml predict --html (AEVLP's labels).`
 			if err := atomicfile.WriteBytes(out, 0o644, b); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), out)
+			_, err = plain.Fprintf(cmd.OutOrStdout(), "%s\n", out)
 			return err
 		},
 	}

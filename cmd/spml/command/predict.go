@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/internal/screen"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
@@ -201,7 +202,7 @@ func predict(ctx context.Context, t *model.Tagger, photos iter.Seq2[photo, error
 		}
 		total++
 		if x.err != nil { // said now, counted at the end: the other photos still get their labels
-			fmt.Fprintf(errs, "spml: %v\n", x.err)
+			plain.Fprintf(errs, "spml: %v\n", x.err)
 			failed = append(failed, x.err)
 			continue
 		}
@@ -214,7 +215,7 @@ func predict(ctx context.Context, t *model.Tagger, photos iter.Seq2[photo, error
 		return errors.Join(failed...)
 	}
 	if len(w.done) > 0 {
-		fmt.Fprintf(errs, "%s: %d rows were there, %d photos added\n", w.path, len(w.done), total-len(failed))
+		plain.Fprintf(errs, "%s: %d rows were there, %d photos added\n", w.path, len(w.done), total-len(failed))
 	}
 	if len(failed) > 0 {
 		return fmt.Errorf("%d of %d photos could not be labelled: %w", len(failed), total, errors.Join(failed...))

@@ -11,6 +11,7 @@ import (
 	"sort"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/report"
 )
@@ -41,7 +42,7 @@ func predictPage(ctx context.Context, models []*model.Tagger, names [2]string, p
 			return ctx.Err()
 		}
 		if err != nil {
-			fmt.Fprintf(errs, "spml: %v\n", err)
+			plain.Fprintf(errs, "spml: %v\n", err)
 			failed = append(failed, err)
 			continue
 		}
@@ -57,7 +58,7 @@ func predictPage(ctx context.Context, models []*model.Tagger, names [2]string, p
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(errs, "%s: %d photos\n", out, len(cards))
+	plain.Fprintf(errs, "%s: %d photos\n", out, len(cards))
 	if len(failed) > 0 {
 		return fmt.Errorf("%d photos could not be labelled: %w", len(failed), errors.Join(failed...))
 	}

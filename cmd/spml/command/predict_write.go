@@ -16,6 +16,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -244,7 +245,7 @@ func (w *labelWriter) writeCSV(photo string, labels []model.Label) error {
 func printBars(w io.Writer, path string, labels []model.Label, color bool) error {
 	const width = 30
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", path)
+	plain.Fprintf(&b, "%s\n", path)
 	for _, l := range labels {
 		n := int(l.Probability*width + 0.5)
 		bar := strings.Repeat("█", n) + strings.Repeat("·", width-n)
@@ -255,7 +256,7 @@ func printBars(w io.Writer, path string, labels []model.Label, color bool) error
 				bar = "\x1b[32m" + bar + "\x1b[0m"
 			}
 		}
-		fmt.Fprintf(&b, "  %5.1f %%  %s  %s %s\n", 100*l.Probability, bar, mark, l.Name)
+		fmt.Fprintf(&b, "  %5.1f %%  %s  %s %s\n", 100*l.Probability, bar, mark, plain.Text(l.Name))
 	}
 	_, err := w.Write([]byte(b.String()))
 	return err

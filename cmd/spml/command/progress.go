@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/internal/screen"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -66,7 +67,7 @@ func (r *reporter) note(text string) {
 		}{strings.TrimSpace(r.label), text})
 	} else if r.kind != progressOff && !r.quiet {
 		r.clear()
-		fmt.Fprintf(r.w, "%s%s\n", screen.Text(r.label), screen.Lines(text))
+		fmt.Fprintf(r.w, "%s%s\n", plain.Text(r.label), plain.Lines(text))
 	}
 }
 
@@ -113,7 +114,7 @@ func (r *reporter) step(s train.Step) {
 		if loss != "" {
 			what += " " + loss
 		}
-		fmt.Fprintf(r.w, "%s%s: %s images, %s, %s\n", screen.Text(r.label), strings.Join(some(what, loader, runLeft), ", "), count, rate, phaseLeft)
+		fmt.Fprintf(r.w, "%s%s: %s images, %s, %s\n", plain.Text(r.label), strings.Join(some(what, loader, runLeft), ", "), count, rate, phaseLeft)
 	}
 }
 
@@ -153,7 +154,7 @@ func (r *reporter) epoch(e train.EpochRecord) {
 		return
 	}
 	r.clear()
-	line := fmt.Sprintf("%sepoch %3d  loss %9.6f  val mAP %6.2f  test mAP %6.2f  %5.1f s", screen.Text(r.label), e.Epoch, e.Loss, e.ValMAP, e.TestMAP, e.Seconds)
+	line := fmt.Sprintf("%sepoch %3d  loss %9.6f  val mAP %6.2f  test mAP %6.2f  %5.1f s", plain.Text(r.label), e.Epoch, e.Loss, e.ValMAP, e.TestMAP, e.Seconds)
 	if e.Best {
 		best := "  best so far"
 		if columns := screen.Columns(r.w); columns > 0 && screen.Width(line+best) > columns {

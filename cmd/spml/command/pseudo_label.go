@@ -11,6 +11,7 @@ import (
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/torch/dist"
 )
@@ -235,7 +236,7 @@ func (o *pseudoFlags) run(cmd *cobra.Command) error {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(sum)
 	}
 	if sum.Merged || len(sum.Waiting) > 0 {
-		_, err = fmt.Fprint(cmd.OutOrStdout(), sum)
+		_, err = fmt.Fprint(plain.Writer{W: cmd.OutOrStdout()}, sum)
 		return err
 	}
 	files := []string{}
@@ -244,6 +245,6 @@ func (o *pseudoFlags) run(cmd *cobra.Command) error {
 			files = append(files, p)
 		}
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%swrote %s\n", sum, strings.Join(files, ", "))
+	_, err = fmt.Fprintf(plain.Writer{W: cmd.OutOrStdout()}, "%swrote %s\n", sum, strings.Join(files, ", "))
 	return err
 }

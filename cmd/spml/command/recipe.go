@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/recipe"
 )
 
@@ -48,7 +49,7 @@ func newRecipeList() *cobra.Command {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "recipe\tmethods\tpaper")
 			for _, r := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", r.Name, strings.Join(r.Methods[:min(3, len(r.Methods))], ", "), r.Paper)
+				plain.Fprintf(w, "%s\t%s\t%s\n", r.Name, strings.Join(r.Methods[:min(3, len(r.Methods))], ", "), r.Paper)
 			}
 			return w.Flush()
 		},
@@ -70,16 +71,16 @@ func newRecipeShow() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(out).Encode(r)
 			}
-			fmt.Fprintf(out, "%s\npaper    %s\ncode     %s\nmethods  %s\n", r.Name, r.Paper, r.Code, strings.Join(r.Methods, ", "))
+			plain.Fprintf(out, "%s\npaper    %s\ncode     %s\nmethods  %s\n", r.Name, r.Paper, r.Code, strings.Join(r.Methods, ", "))
 			w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 			for _, k := range r.Keys() {
-				fmt.Fprintf(w, "  %s\t%v\t%s\n", k, r.Values[k].Value, r.Values[k].Source())
+				plain.Fprintf(w, "  %s\t%v\t%s\n", k, r.Values[k].Value, r.Values[k].Source())
 			}
 			if err := w.Flush(); err != nil {
 				return err
 			}
 			for _, d := range r.Deviations {
-				fmt.Fprintf(out, "deviation: %s\n", d)
+				plain.Fprintf(out, "deviation: %s\n", d)
 			}
 			return nil
 		},
@@ -101,9 +102,9 @@ func newRecipeDiff() *cobra.Command {
 				return err
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintf(w, "setting\t%s\t%s\n", a.Name, b.Name)
+			plain.Fprintf(w, "setting\t%s\t%s\n", a.Name, b.Name)
 			for _, d := range recipe.Diff(a, b) {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", d.Key, cell(d.A), cell(d.B))
+				plain.Fprintf(w, "%s\t%s\t%s\n", d.Key, cell(d.A), cell(d.B))
 			}
 			return w.Flush()
 		},

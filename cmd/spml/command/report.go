@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/report"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -59,6 +60,6 @@ func writeReport(cmd *cobra.Command, paths []string, out string, o report.Option
 	if err := atomicfile.WriteBytes(out, 0o644, b); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %.2f MB\n", out, float64(len(b))/(1<<20))
+	_, err = plain.Fprintf(cmd.OutOrStdout(), "%s: %.2f MB\n", out, float64(len(b))/(1<<20))
 	return err
 }

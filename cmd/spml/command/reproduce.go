@@ -17,6 +17,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/reproduce"
@@ -149,7 +150,7 @@ func listPapers(cmd *cobra.Command, asJSON bool) error {
 			parts = append(parts, it.Writes)
 		}
 		what := strings.Join(parts, ", ")
-		fmt.Fprintf(w, "%s\t%s\t%s\n", strings.Join(append([]string{it.ID}, it.Also...), ", "), what, it.Title)
+		plain.Fprintf(w, "%s\t%s\t%s\n", strings.Join(append([]string{it.ID}, it.Also...), ", "), what, it.Title)
 	}
 	return w.Flush()
 }
@@ -157,7 +158,7 @@ func listPapers(cmd *cobra.Command, asJSON bool) error {
 // draw runs the command of a figure.
 func draw(cmd *cobra.Command, it *reproduce.Item, values map[string]string, dry bool) error {
 	if dry {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: no training; runs spml %s\n", it.ID, reproduce.Plain(it.Command))
+		plain.Fprintf(cmd.ErrOrStderr(), "%s: no training; runs spml %s\n", it.ID, reproduce.Plain(it.Command))
 		return nil
 	}
 	args, err := it.Arguments(values)
@@ -171,7 +172,7 @@ func draw(cmd *cobra.Command, it *reproduce.Item, values map[string]string, dry 
 	if err := os.MkdirAll(values["$OUT"], 0o755); err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), "spml "+strings.Join(args, " "))
+	plain.Fprintf(cmd.ErrOrStderr(), "spml %s\n", strings.Join(args, " "))
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(cmd.OutOrStdout())
@@ -276,12 +277,12 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	if err := reproduce.WriteLines(&b, lines); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(&b, "\n%s: %s. Ours: %s, %d test images, %d seeds, test mAP of the epoch that validation chose.\n", it.ID, it.Title, t.Data, t.Test, len(seeds))
+	plain.Fprintf(&b, "\n%s: %s. Ours: %s, %d test images, %d seeds, test mAP of the epoch that validation chose.\n", it.ID, it.Title, t.Data, t.Test, len(seeds))
 	if as == "" {
 		fmt.Fprintln(&b, "No paper reports this data set; --as voc, coco, nus or cub lays its column beside ours.")
 	}
 	for _, d := range deviations {
-		fmt.Fprintf(&b, "Deviation: %s\n", d)
+		plain.Fprintf(&b, "Deviation: %s\n", d)
 	}
 	if err := atomicfile.WriteBytes(filepath.Join(c.dir, strings.ReplaceAll(it.ID, ":", "-")+".md"), 0o644, b.Bytes()); err != nil {
 		return nil, err
@@ -362,7 +363,7 @@ func cost(cmd *cobra.Command, o compare.Options) error {
 		memory = max(memory, p.MemoryBytes)
 	}
 	total := time.Duration(seconds * float64(time.Second))
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: about %v one after the other (measured: %s), memory to %.1f GB, disk %.1f GB\n",
+	plain.Fprintf(cmd.ErrOrStderr(), "%s: about %v one after the other (measured: %s), memory to %.1f GB, disk %.1f GB\n",
 		countRuns(o), total.Round(time.Second), strings.Join(rows, ", "), float64(memory)/1e9, float64(disk)/1e9)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -142,12 +143,12 @@ func printResult(cmd *cobra.Command, c train.Config, res *train.Result, asJSON b
 			Broken  []string            `json:"broken"`
 		}{c.Run, res.Best, res.Epochs, res.Stopped, broken})
 	}
-	fmt.Fprintf(out, "best epoch %d: val mAP %.2f, test mAP %.2f\n", res.Best.Epoch, res.Best.ValMAP, res.Best.TestMAP)
+	plain.Fprintf(out, "best epoch %d: val mAP %.2f, test mAP %.2f\n", res.Best.Epoch, res.Best.ValMAP, res.Best.TestMAP)
 	if n := len(res.Broken); n > 0 {
-		fmt.Fprintf(out, "%d images could not be read and were left out, the first: %v\n", n, res.Broken[0])
+		plain.Fprintf(out, "%d images could not be read and were left out, the first: %v\n", n, res.Broken[0])
 	}
 	if c.Run != "" {
-		fmt.Fprintf(out, "next: spml report %s, spml eval %s, spml predict %s PHOTO\n", c.Run, c.Run, c.Run)
+		plain.Fprintf(out, "next: spml report %s, spml eval %s, spml predict %s PHOTO\n", c.Run, c.Run, c.Run)
 	}
 	return nil
 }

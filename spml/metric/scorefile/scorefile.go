@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/torch/safetensors"
 )
@@ -21,7 +22,7 @@ import (
 // FormatError says what is wrong with a file.
 type FormatError struct{ Path, Reason string }
 
-func (e *FormatError) Error() string { return e.Path + ": " + e.Reason }
+func (e *FormatError) Error() string { return plain.Message(plain.Text(e.Path) + ": " + e.Reason) }
 
 func bad(path, format string, args ...any) error {
 	return &FormatError{path, fmt.Sprintf(format, args...)}
