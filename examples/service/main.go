@@ -3,14 +3,17 @@
 //	go run ./examples/service --data sets --runs runs --model em
 //
 //	curl --data-binary @photo.jpg localhost:8080/tag
-//	curl -d '{"name": "em", "data": "birds", "method": "em", "epochs": 5}' localhost:8080/train
+//	curl --json '{"name": "em", "data": "birds", "method": "em", "epochs": 5}' localhost:8080/train
 //	curl localhost:8080/train/em
 //	curl -X DELETE localhost:8080/train/em          stops it with a checkpoint
 //	curl -X POST localhost:8080/train/em/resume
 //	curl -X POST localhost:8080/model/em            tags with the model of this run from now on
 //
-// It has no accounts: put it behind something that does. SIGINT and SIGTERM end it once the requests in work are answered; a training in work
-// leaves a checkpoint.
+// A training without "seed" has seed 1200, as spml train has.
+//
+// It has no accounts: put it behind something that does. Web pages of other sites cannot use it (Origin and Sec-Fetch-Site are checked, and on a
+// loopback address the Host too), a photo's bytes are read once there is room for them, one model is loaded at a time, and answers name no paths.
+// SIGINT and SIGTERM end it once the requests in work are answered, after 25 seconds in any case; a training in work leaves a checkpoint.
 package main
 
 import (
@@ -23,6 +26,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,7 +41,9 @@ func main() {
 	flag.StringVar(&o.Model, "model", "", "run whose model tags photos at first")
 	flag.IntVar(&o.Workers, "workers", 0, "photos that are tagged at once (0: one a core)")
 	flag.StringVar(&o.Device, "device", train.DeviceAuto, "where to tag and train: auto (a graphics card where there is one), cpu, cuda or cuda:N")
+	hosts := flag.String("hosts", "", "names with commas between under which clients may call a service on a loopback address, beside localhost")
 	flag.Parse()
+	o.Hosts = strings.FieldsFunc(*hosts, func(r rune) bool { return r == ',' })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	l, err := net.Listen("tcp", *addr)
@@ -51,8 +57,12 @@ func main() {
 	}
 }
 
-// shutdownTime is how long requests in work may take after a signal.
-const shutdownTime = 20 * time.Second
+// Times after a signal: for the requests in work, and for the training's checkpoint and the photos that are still in work then. What has not ended
+// after both ends with the process.
+const (
+	shutdownTime = 15 * time.Second
+	closeTime    = 8 * time.Second
+)
 
 // serve answers requests until ctx ends, and then lets those in work finish.
 func serve(ctx context.Context, l net.Listener, o Options) error {
@@ -60,20 +70,26 @@ func serve(ctx context.Context, l net.Listener, o Options) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	srv := &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
+	return s.serve(ctx, l)
+}
+
+func (s *Service) serve(ctx context.Context, l net.Listener) (err error) {
+	srv := &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 3 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l) }()
 	select {
 	case err = <-ended: // the listener failed
-		return errors.Join(err, s.Close())
 	case <-ctx.Done():
+		s.StopTraining() // its checkpoint is written while the requests finish
+		late, cancel := context.WithTimeout(context.Background(), s.shutdownTime)
+		defer cancel()
+		if err = srv.Shutdown(late); err != nil {
+			err = errors.Join(fmt.Errorf("requests were still in work: %w", err), srv.Close())
+		}
 	}
-	s.StopTraining() // its checkpoint is written while the requests finish
-	late, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	late, cancel := context.WithTimeout(context.Background(), s.closeTime)
 	defer cancel()
-	err = srv.Shutdown(late)
-	if err != nil {
-		err = errors.Join(err, srv.Close())
-	}
-	return errors.Join(err, s.Close())
+	return errors.Join(err, s.CloseContext(late))
 }

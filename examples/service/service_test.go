@@ -69,6 +69,9 @@ func (c client) ask(method, path, body string, into any) int {
 	c.t.Helper()
 	r, err := http.NewRequest(method, c.url+path, strings.NewReader(body))
 	require.NoError(c.t, err)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	res, err := http.DefaultClient.Do(r)
 	require.NoError(c.t, err)
 	defer res.Body.Close()
@@ -185,11 +188,15 @@ func TestService(t *testing.T) {
 		"no training":   {"GET", "/train/none", "", http.StatusNotFound, "no training"},
 		"no run":        {"POST", "/train/none/resume", "", http.StatusNotFound, "no run"},
 		"name of model": {"POST", "/model/..%2Fx", "", http.StatusBadRequest, "no name of a run"},
+		"no model":      {"POST", "/model/none", "", http.StatusNotFound, `there is no run "none" with a model`},
+		"large request": {"POST", "/train", `{"name": "` + strings.Repeat("x", maxSettings), http.StatusRequestEntityTooLarge, ""},
 	} {
 		got = tagged{}
 		require.Equal(t, x.status, c.ask(x.method, x.path, x.body, &got), name)
 		require.NotEmpty(t, got.Error, name)
 		require.Contains(t, got.Error, x.want, name)
+		require.NotContains(t, got.Error, o.Runs, "no paths")
+		require.NotContains(t, got.Error, o.Data, "no paths")
 	}
 
 	// One training at a time; it can be stopped and goes on.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"mime"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/gospml/gospml/spml/train"
 )
@@ -34,7 +36,8 @@ type Status struct {
 
 // trainer does one training at a time.
 type trainer struct {
-	work sync.WaitGroup
+	public func(string) string // a text for callers
+	work   sync.WaitGroup
 
 	mu     sync.Mutex
 	jobs   map[string]*job
@@ -70,7 +73,7 @@ func (t *trainer) start(name string, f func(context.Context, train.Events) (*tra
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
-		return nil, requestError{http.StatusServiceUnavailable, errors.New("the service is ending")}
+		return nil, errEnding
 	}
 	if t.busy != nil {
 		return nil, requestError{http.StatusConflict, fmt.Errorf("%s is being trained; wait for it, or DELETE /train/%s", t.busy.status.Name, t.busy.status.Name)}
@@ -81,7 +84,7 @@ func (t *trainer) start(name string, f func(context.Context, train.Events) (*tra
 	t.work.Go(func() {
 		defer cancel()
 		_, err := f(ctx, train.Events{
-			Note:  func(text string) { j.change(func(s *Status) { s.Notes = append(s.Notes, text) }) },
+			Note:  func(text string) { j.change(func(s *Status) { s.Notes = append(s.Notes, t.public(text)) }) },
 			Step:  func(x train.Step) { j.change(func(s *Status) { s.Step = x }) },
 			Epoch: func(e train.EpochRecord) { j.change(func(s *Status) { s.Epochs = append(s.Epochs, e) }) },
 		})
@@ -94,9 +97,9 @@ func (t *trainer) start(name string, f func(context.Context, train.Events) (*tra
 			case err == nil:
 				s.State = done
 			case errors.As(err, &end):
-				s.State, s.Error = stopped, err.Error()
+				s.State, s.Error = stopped, t.public(err.Error())
 			default:
-				s.State, s.Error = failed, err.Error()
+				s.State, s.Error = failed, t.public(err.Error())
 			}
 		})
 	})
@@ -122,8 +125,18 @@ func (t *trainer) find(name string) (*job, error) {
 	return nil, requestError{http.StatusNotFound, fmt.Errorf("no training is called %q since the service began", name)}
 }
 
+// defaultSeed is that of spml train.
+const defaultSeed = 1200
+
+// maxSettings is the largest request of a training in bytes.
+const maxSettings = 64 << 10
+
 // startTraining takes the settings that a caller may choose; those that it leaves out have the defaults of spml train.
 func (s *Service) startTraining(w http.ResponseWriter, r *http.Request) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		s.fail(w, requestError{http.StatusUnsupportedMediaType, errors.New("the settings of a training come as Content-Type: application/json")})
+		return
+	}
 	var q struct {
 		Name      string  `json:"name"`
 		Data      string  `json:"data"` // a folder in Options.Data
@@ -135,14 +148,21 @@ func (s *Service) startTraining(w http.ResponseWriter, r *http.Request) {
 		LR        float64 `json:"lr"`
 		Seed      uint32  `json:"seed"`
 	}
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+	q.Seed = defaultSeed
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.bodyTime)) // a recorder of a test has none
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxSettings))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&q); err != nil {
-		fail(w, requestError{http.StatusBadRequest, fmt.Errorf("the body is not the settings of a training: %w", err)})
+		var large *http.MaxBytesError
+		if errors.As(err, &large) || errors.Is(err, os.ErrDeadlineExceeded) {
+			s.fail(w, err)
+			return
+		}
+		s.fail(w, requestError{http.StatusBadRequest, fmt.Errorf("the body is not the settings of a training: %w", err)})
 		return
 	}
 	if err := errors.Join(checkName("run", q.Name), checkName("data set", q.Data)); err != nil {
-		fail(w, err)
+		s.fail(w, err)
 		return
 	}
 	c := train.Config{
@@ -183,7 +203,7 @@ func (s *Service) started(w http.ResponseWriter, name string, err error, f func(
 		j, err = s.trainer.start(name, f)
 	}
 	if err != nil {
-		fail(w, err)
+		s.fail(w, err)
 		return
 	}
 	w.Header().Set("Location", "/train/"+name)
@@ -193,7 +213,7 @@ func (s *Service) started(w http.ResponseWriter, name string, err error, f func(
 func (s *Service) training(w http.ResponseWriter, r *http.Request) {
 	j, err := s.trainer.find(r.PathValue("name"))
 	if err != nil {
-		fail(w, err)
+		s.fail(w, err)
 		return
 	}
 	reply(w, http.StatusOK, j.snapshot())
@@ -203,7 +223,7 @@ func (s *Service) training(w http.ResponseWriter, r *http.Request) {
 func (s *Service) stopTraining(w http.ResponseWriter, r *http.Request) {
 	j, err := s.trainer.find(r.PathValue("name"))
 	if err != nil {
-		fail(w, err)
+		s.fail(w, err)
 		return
 	}
 	j.cancel()

@@ -16,13 +16,14 @@ type Events struct {
 
 // Step is one optimiser step, or one batch of another phase.
 type Step struct {
-	Phase        string // "features", "train", "validate", "test"
-	Epoch        int    // from 1
-	Epochs       int
-	Done, Total  int     // images of this phase
-	Loss         float64 // mean of the epoch so far
-	ImagesPerSec float64
-	Waited       float64 // share of the phase's time so far that was spent waiting for the loader, 0…1; 0 on features
+	Phase        string  `json:"phase"` // "features", "train", "validate", "test"
+	Epoch        int     `json:"epoch"` // from 1
+	Epochs       int     `json:"epochs"`
+	Done         int     `json:"done"` // images of this phase
+	Total        int     `json:"total"`
+	Loss         float64 `json:"loss"` // mean of the epoch so far
+	ImagesPerSec float64 `json:"images_per_sec"`
+	Waited       float64 `json:"loader_share"` // share of the phase's time so far that was spent waiting for the loader, 0…1; 0 on features
 }
 
 // EpochRecord is one row of metrics.csv.
