@@ -25,6 +25,7 @@ type APLConfig struct {
 // Source: Zhou et al. 2022, section 3.3. The released pass scores a shuffled, mirrored training loader; scores here come from the
 // caller, who should use the images as they are.
 type APL struct {
+	None
 	Labels *torch.Tensor // [N, C]: 1, 0, or -s
 
 	config APLConfig
@@ -92,6 +93,24 @@ func (a *APL) Update(scores *torch.Tensor) (assigned int, err error) {
 		err = bad
 	}
 	return assigned, err
+}
+
+// Fill gives a batch its labels.
+func (a *APL) Fill(s *Step) error {
+	s.Batch.Labels = a.Labels.IndexSelect(0, s.At)
+	return nil
+}
+
+// End labels; the round after the last epoch would serve no training.
+func (a *APL) End(epoch int, scores func() (*torch.Tensor, error)) error {
+	if !a.Due(epoch) || epoch >= a.config.Epochs {
+		return nil
+	}
+	p, err := scores()
+	if err == nil {
+		_, err = a.Update(p)
+	}
+	return err
 }
 
 // State holds the labels, and U_c through the quotas.

@@ -7,7 +7,10 @@ import "github.com/gospml/gospml/torch"
 //
 // Source: Kim et al. 2022.
 type LargeLoss struct {
+	None
 	Labels *torch.Tensor // [N, C] int8
+
+	flips *torch.Tensor // of the batch in work
 }
 
 // NewLargeLoss starts from observed labels [N, C].
@@ -56,6 +59,26 @@ func raise(table *torch.Tensor, rows []int, marked *torch.Tensor) error {
 		return bad
 	}
 	return err
+}
+
+// Fill gives a batch its labels, and listens for those that the loss marks.
+func (l *LargeLoss) Fill(s *Step) error {
+	s.Batch.Observed = l.Labels.IndexSelect(0, s.At)
+	l.flips = nil
+	s.Batch.Report = func(part string, v *torch.Tensor) {
+		if part == "permanent_flips" {
+			l.flips = v
+		}
+	}
+	return nil
+}
+
+// After makes positives of what was marked.
+func (l *LargeLoss) After(s *Step) error {
+	if l.flips == nil {
+		return nil
+	}
+	return l.Flip(s.Places, l.flips)
 }
 
 // State holds the labels.

@@ -19,7 +19,10 @@ const RoleLRFactor = 10
 
 // Role is ROLE's table U [N, C] of label logits. It is one dense parameter: a lookup's gradient is zero outside the batch, but
 // Adam's momentum moves all rows in every step, as in the released code.
-type Role struct{ U *torch.Tensor }
+type Role struct {
+	None
+	U *torch.Tensor
+}
 
 // NewRole draws a table for observed labels [N, C] in {1, 0, -1}, of dtype float32 or float64.
 func NewRole(observed *torch.Tensor, dtype torch.DType, g *torch.Generator) (*Role, error) {
@@ -45,7 +48,7 @@ func RoleFromLogits(u *torch.Tensor) (*Role, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Role{kept.SetRequiresGrad(true)}, nil
+	return &Role{U: kept.SetRequiresGrad(true)}, nil
 }
 
 // RoleFromProbabilities is LinearInit's handover: estimates θ of a first stage on frozen features, clipped to [1e-5, 1-1e-5],
@@ -85,6 +88,15 @@ func (r *Role) Lookup(rows []int) (u *torch.Tensor, err error) {
 
 // Estimates are θ = σ(U).
 func (r *Role) Estimates() *torch.Tensor { return r.U.Detach().Sigmoid() }
+
+// Fill gives a batch its rows of the table.
+func (r *Role) Fill(s *Step) error {
+	s.Batch.Estimate = r.U.IndexSelect(0, s.At)
+	return nil
+}
+
+// Groups is the table, which the optimiser trains.
+func (r *Role) Groups() []Group { return []Group{{[]*torch.Tensor{r.U}, RoleLRFactor}} }
 
 // State holds the table as "u"; the optimizer keeps its own.
 func (r *Role) State() State {

@@ -74,3 +74,35 @@ func (s *Schedule) LoadState(st State) error {
 	s.epoch = int(e)
 	return nil
 }
+
+// LearnedSchedule trains GR's w, b, μ, σ as parameters of the optimiser, with the classifier's learning rate.
+type LearnedSchedule struct {
+	None
+	schedule *Schedule
+}
+
+// NewLearnedSchedule starts at the first point of a schedule, in float32.
+func NewLearnedSchedule(points loss.Schedule) (*LearnedSchedule, error) {
+	s, err := NewSchedule(points)
+	if err == nil {
+		err = s.Train(torch.Float32)
+	}
+	return &LearnedSchedule{schedule: s}, err
+}
+
+// Start moves to an epoch.
+func (l *LearnedSchedule) Start(epoch int) error { l.schedule.Step(epoch); return nil }
+
+// Fill gives a batch the parameters.
+func (l *LearnedSchedule) Fill(s *Step) error { l.schedule.Fill(s.Batch); return nil }
+
+// Groups are the parameters.
+func (l *LearnedSchedule) Groups() []Group {
+	return []Group{{[]*torch.Tensor{l.schedule.Parameter}, 1}}
+}
+
+// State is the schedule's.
+func (l *LearnedSchedule) State() State { return l.schedule.State() }
+
+// LoadState restores it.
+func (l *LearnedSchedule) LoadState(s State) error { return l.schedule.LoadState(s) }

@@ -10,6 +10,7 @@ import (
 //
 // Source: Liu et al. 2023 (MIME), released code, whose pass skips the last images of a shuffled loader.
 type Threshold struct {
+	None
 	Labels *torch.Tensor // [N, C] int8
 	Theta  float64
 	Warmup int
@@ -24,7 +25,7 @@ func NewThreshold(observed *torch.Tensor, theta float64, warmup int) (*Threshold
 	if err != nil {
 		return nil, err
 	}
-	return &Threshold{l.Labels, theta, warmup}, nil
+	return &Threshold{Labels: l.Labels, Theta: theta, Warmup: warmup}, nil
 }
 
 // Due says whether an update follows this epoch, counted from 1.
@@ -40,6 +41,28 @@ func (t *Threshold) Update(rows []int, scores *torch.Tensor) error {
 		return err
 	}
 	return raise(t.Labels, rows, marked)
+}
+
+// Fill gives a batch its labels.
+func (t *Threshold) Fill(s *Step) error {
+	s.Batch.Observed = t.Labels.IndexSelect(0, s.At)
+	return nil
+}
+
+// End raises the labels of scores above θ.
+func (t *Threshold) End(epoch int, scores func() (*torch.Tensor, error)) error {
+	if !t.Due(epoch) {
+		return nil
+	}
+	p, err := scores()
+	if err != nil {
+		return err
+	}
+	rows := make([]int, t.Labels.Size(0))
+	for i := range rows {
+		rows[i] = i
+	}
+	return t.Update(rows, p)
 }
 
 // State holds the labels.

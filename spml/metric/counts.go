@@ -134,13 +134,3 @@ func countRow[S Score](counts []Counts, scores []S, labels []int8, at []float64)
 	}
 	return wrong
 }
-
-// MethodThreshold is the threshold at which the predictions of a method are counted: 0.75 for the family of EM, whose negatives sit near 0.5,
-// and 0.5 for all others. Source: models.md 10.4.
-func MethodThreshold(method string) float64 {
-	switch method {
-	case "em", "em-apl":
-		return 0.75
-	}
-	return 0.5
-}

@@ -137,10 +137,6 @@ func TestFloat64ScoresAreNotRounded(t *testing.T) {
 	require.InDeltaSlice(t, []float64{0, 0.5, 1}, Sigmoid([]float64{-800, 0, 800}), 1e-300)
 }
 
-func TestMethodThreshold(t *testing.T) {
-	require.Equal(t, []float64{0.75, 0.75, 0.5}, []float64{MethodThreshold("em"), MethodThreshold("em-apl"), MethodThreshold("an")})
-}
-
 func BenchmarkEvaluate(b *testing.B) {
 	for _, n := range []int{1000, 40504} {
 		scores, labels := make([]float32, n*80), make([]int8, n*80)

@@ -10,6 +10,7 @@ import (
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/internal/fault"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 )
 
 // Ways of training.
@@ -154,19 +155,20 @@ func (c Config) Resolve() (Config, error) {
 	if c.Method == "" {
 		return fail("no method; give --method, one of %s", methodNames())
 	}
-	e, err := loss.Lookup(c.Method)
+	m, err := method.Lookup(c.Method)
 	if err != nil {
 		return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
 	}
+	e := m.Loss
 	c.Method = e.ID
-	if !Trainable(e) {
-		return fail("%s needs %s, which the trainer does not provide; it trains %s", e.ID, lacking(e), methodNames())
+	if lacks := m.Lacks(); lacks != "" {
+		return fail("%s needs %s, which the trainer does not provide; it trains %s", e.ID, lacks, methodNames())
 	}
 	if e.Needs&loss.StrongView != 0 && c.StrongFeatures == "" && c.Mode == Frozen {
 		return fail("%s compares two views of an image; with --frozen give --strong-features FILE.npy, the features of strongly augmented images", e.ID)
 	}
-	if e.ID == "smile-classifier" && c.Mode != Frozen {
-		return fail("%s enhances the labels on a graph of features; add --frozen", e.ID)
+	if m.FeaturesOnly != "" && c.Mode != Frozen {
+		return fail("%s %s; add --frozen", m.ID, m.FeaturesOnly)
 	}
 	if _, err := e.Resolve(c.Preset, c.Params); err != nil {
 		return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
@@ -249,7 +251,7 @@ func (c Config) Resolve() (Config, error) {
 	if err := c.resolvePseudo(e); err != nil {
 		return Config{}, err
 	}
-	if err := c.resolveHead(e); err != nil {
+	if err := c.resolveHead(m); err != nil {
 		return Config{}, err
 	}
 	if err := c.resolveTraining(e); err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"github.com/gospml/gospml/spml/metric"
 )
 
 // Events tell a caller how a run goes on. Nil functions are not called; they run on the training goroutine, so they must be quick.
@@ -25,6 +27,9 @@ type Step struct {
 	ImagesPerSec float64 `json:"images_per_sec"`
 	Waited       float64 `json:"loader_share"` // share of the phase's time so far that was spent waiting for the loader, 0…1; 0 on features
 }
+
+// PseudoRecord says how good an epoch's pseudo-labels were.
+type PseudoRecord = metric.PseudoRecord
 
 // EpochRecord is one row of metrics.csv.
 type EpochRecord struct {

@@ -133,6 +133,8 @@ func (f *fineTune) finish(v *view, b *loss.Batch) {
 	float32s(v, b)
 }
 
+func (f *fineTune) linear() (x, weight, bias *torch.Tensor) { return nil, nil, nil }
+
 func (f *fineTune) whole() []*torch.Tensor { return f.head.parameters() }
 
 // compute is forward in the precision that is set.

@@ -233,6 +233,15 @@ func (f *frozen) forward(v *view, at *torch.Tensor, b *loss.Batch) error {
 
 func (f *frozen) finish(v *view, b *loss.Batch) { f.head.forward(v.pooled, b) }
 
+func (f *frozen) linear() (x, weight, bias *torch.Tensor) {
+	if f.head != nil || f.strong != nil || f.maps {
+		return nil, nil, nil
+	}
+	return f.x, f.weight, f.bias
+}
+
+func (f *frozen) syncBatchNorm() bool { return false }
+
 func (f *frozen) whole() []*torch.Tensor { return f.head.parameters() }
 
 func (f *frozen) groups() (body, head []*torch.Tensor) {
@@ -277,7 +286,7 @@ func (f *frozen) save(dir string) error {
 		f.collapse()
 	}
 	if f.net == nil {
-		return saveHead(dir, f.c, f.ds, f.weight, f.bias)
+		return saveHead(dir, f.c, f.method, f.ds, f.weight, f.bias)
 	}
 	f.net.setHead(f.weight, f.bias)
 	return f.net.save(dir)

@@ -9,6 +9,7 @@ import (
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/decoder"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -23,7 +24,7 @@ func (c *Config) headSpec() model.HeadSpec {
 	if c.Head == HeadDecoder {
 		h.Projection = decoder.None
 		if c.QueueSize != 0 { // the embeddings are contrasted
-			h.Projection = projectionDim
+			h.Projection = c.method().Projection
 		}
 	}
 	return h
@@ -109,12 +110,15 @@ func sameShape(a, b *torch.Tensor) bool {
 }
 
 // resolveHead fills in and checks the head, the stages and the queue.
-func (c *Config) resolveHead(e *loss.Entry) error {
+func (c *Config) resolveHead(m *method.Method) error {
+	e := m.Loss
 	fail := func(format string, a ...any) error { return &ConfigError{Msg: fmt.Sprintf(format, a...)} }
 	embeds := e.Needs&loss.Embeddings != 0
 	if embeds && c.Mode != Frozen {
 		def(&c.Head, HeadDecoder)
 		def(&c.QueueSize, 512)
+	}
+	if m.First != "" && c.Mode != Frozen {
 		def(&c.Stages, 2)
 	}
 	twoViews := e.Needs&loss.StrongView != 0 && c.Mode != Frozen
@@ -162,7 +166,7 @@ func (c *Config) resolveHead(e *loss.Entry) error {
 	switch {
 	case embeds && c.Head != HeadDecoder:
 		return fail("%s contrasts label-wise embeddings, which the label-wise decoder gives: fine-tune with --head decoder", e.ID)
-	case !embeds && (c.QueueSize != 0 || c.Stages > 1):
+	case !embeds && c.QueueSize != 0 || m.First == "" && c.Stages > 1:
 		return fail("queue_size and stages belong to lac, not to %s", e.ID)
 	case twoViews && strongViews[c.StrongView] == nil:
 		return fail("no strong view is called %q; there are %s", c.StrongView, strings.Join(StrongViews(), ", "))

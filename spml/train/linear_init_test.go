@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/spml/label"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -47,7 +49,7 @@ func TestLinearInit(t *testing.T) {
 		if seen++; seen > 1 {
 			return
 		}
-		u := first(tr.est.(*role).role.U.Detach())
+		u := first(tr.est.(*label.Role).U.Detach())
 		require.Len(t, u, len(best))
 		clipped := 0
 		for i, x := range best {
@@ -76,7 +78,7 @@ func TestLinearInit(t *testing.T) {
 	require.ErrorIs(t, err, ErrData)
 	require.ErrorContains(t, err, "other observed labels")
 	next.DataSeed = nil
-	require.NoError(t, os.WriteFile(filepath.Join(stage.Run, estimatesFile), []byte("cut"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(stage.Run, method.EstimatesFile), []byte("cut"), 0o644))
 	_, err = Run(context.Background(), next, Events{})
 	require.Error(t, err)
 }

@@ -4,57 +4,25 @@ import (
 	"strings"
 
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 )
 
-// provided is what the trainer puts into a batch for any method.
-const provided = loss.Observed | loss.Full | loss.Epoch | loss.ModelParameters
-
-// estimatorParts is what the trainer's estimators add, by the registry's name of the estimator.
-var estimatorParts = map[string]loss.Needs{
-	"":                  0,
-	"schedule":          0,
-	"large-loss":        0,
-	"role":              loss.Estimates,
-	"apl":               loss.SoftNegatives,
-	"expected-negative": loss.NegativeMask | loss.Averages,
-	"heat-maps":         loss.NegativeMask | loss.ScoreMaps | loss.HeatMaps,
-	"threshold":         loss.Latents,
-	"smile":             loss.SoftLabels | loss.Latents | loss.BetaParameters,
-	"vlpl":              loss.PseudoLabels,
-	"damp":              loss.PseudoLabels,
-	"queue":             loss.Embeddings,
-}
-
-// encoderOnly is the second step of smile-classifier, which the trainer takes by itself.
-const encoderOnly = "smile-encoder"
-
 // Trainable says whether the trainer trains a method. Some want files: pseudo-labels, features of a strong view.
-func Trainable(e *loss.Entry) bool { return e.ID != encoderOnly && lacking(e) == "" }
+func Trainable(e *loss.Entry) bool { return method.Of(e).Lacks() == "" }
 
-func lacking(e *loss.Entry) string {
-	if e.ID == encoderOnly {
-		return "the classifier's step: train smile-classifier, which takes both"
-	}
-	parts, ok := estimatorParts[e.Estimator]
-	names := (e.Needs &^ (provided | parts | loss.StrongView)).Names()
-	if !ok {
-		names = append(names, "the label estimator "+e.Estimator)
-	}
-	return strings.Join(names, ", ")
-}
-
-func methodNames() string {
-	var s []string
-	for _, e := range loss.Entries() {
-		if Trainable(e) {
-			s = append(s, e.ID)
-		}
-	}
-	return strings.Join(s, ", ")
-}
+func methodNames() string { return strings.Join(method.Trainable(), ", ") }
 
 // latent says whether a method's head gives Gaussian latents.
 func latent(e *loss.Entry) bool { return e.Needs&loss.Latents != 0 }
+
+// method is that of a resolved configuration.
+func (c *Config) method() *method.Method {
+	m, err := method.Lookup(c.Method)
+	if err != nil {
+		return &method.Method{ID: c.Method, Loss: &loss.Entry{}} // an unknown name, which Resolve refuses
+	}
+	return m
+}
 
 // LossValues are all parameters of the loss as a run of a resolved configuration has them.
 func (c Config) LossValues() (loss.Values, error) {

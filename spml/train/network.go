@@ -11,7 +11,7 @@ import (
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/input"
 	"github.com/gospml/gospml/spml/internal/compute"
-	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -158,9 +158,9 @@ func (n *network) setHead(weight, bias *torch.Tensor) {
 	})
 }
 
-func modelConfigOf(c Config, ds *data.Dataset, dim int) model.Config {
+func modelConfigOf(c Config, m *method.Method, ds *data.Dataset, dim int) model.Config {
 	return model.Config{
-		HeadSpec: c.headSpec(), Architecture: c.Backbone, NumClasses: ds.C(), NumFeatures: dim, LabelNames: ds.Classes, Threshold: metric.MethodThreshold(c.Method), Method: c.Method,
+		HeadSpec: c.headSpec(), Architecture: c.Backbone, NumClasses: ds.C(), NumFeatures: dim, LabelNames: ds.Classes, Threshold: m.Present(), Method: c.Method,
 		PretrainedCfg: model.Input{
 			InputSize: [3]int{3, c.ImageSize, c.ImageSize}, Interpolation: "bilinear", CropMode: "squash", CropPct: 1, Mean: pixel.ImageNetMean, Std: pixel.ImageNetStd,
 		},
@@ -168,15 +168,15 @@ func modelConfigOf(c Config, ds *data.Dataset, dim int) model.Config {
 }
 
 func (n *network) save(dir string) error {
-	mc := modelConfigOf(n.c, n.ds, n.model.FeatureDim())
+	mc := modelConfigOf(n.c, n.method, n.ds, n.model.FeatureDim())
 	if m, ok := n.model.(model.ClipMade); ok {
 		mc.Spec = m.Spec()
 	}
 	return model.Save(dir, mc, nn.StateDictOf(n.model))
 }
 
-func saveHead(dir string, c Config, ds *data.Dataset, weight, bias *torch.Tensor) error {
-	mc := modelConfigOf(c, ds, weight.Size(1))
+func saveHead(dir string, c Config, m *method.Method, ds *data.Dataset, weight, bias *torch.Tensor) error {
+	mc := modelConfigOf(c, m, ds, weight.Size(1))
 	mc.FeaturesOnly = true
 	return model.Save(dir, mc, nn.StateDict{"weight": weight, "bias": bias})
 }

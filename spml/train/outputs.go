@@ -61,7 +61,7 @@ func ComputeOutputs(ctx context.Context, dir string, o OutputsOptions, ev Events
 		if len(rows) == 0 {
 			return fmt.Errorf("%w: %s has no rows in %v", ErrData, ds.Name, o.Parts)
 		}
-		out, err = outputs(ctx, l, rows)
+		out, err = l.outputs(ctx, rows)
 		return err
 	})
 	if err != nil && ds != nil {
@@ -71,44 +71,40 @@ func ComputeOutputs(ctx context.Context, dir string, o OutputsOptions, ev Events
 	return ds, out, err
 }
 
-// outputs computes scores and features in one pass over the photos.
-func outputs(ctx context.Context, l learner, rows []int) (*Outputs, error) {
-	o := &Outputs{}
-	switch l := l.(type) {
-	case *frozen:
-		s, err := l.scores(ctx, "", 0, rows)
-		if err != nil {
-			return nil, err
-		}
-		o.Scores, o.Dim = *s, l.features.Size(1)
-		idx := make([]int64, len(s.Rows))
-		for i, r := range s.Rows {
-			idx[i] = int64(l.at[r])
-		}
-		o.Features = torch.ToSlice[float32](l.features.IndexSelect(0, compute.Upload(l.device, idx)))
-	case *fineTune:
-		whole := l.model.Head() == nil // the scores take more than the pooled features
-		var features, scores compute.Collected
-		got, err := l.forEach(ctx, "outputs", 0, rows, func(a *torch.Arena, x *torch.Tensor) {
-			f := l.model.Features(x)
-			var z *torch.Tensor
-			if whole {
-				z = l.model.Forward(x)
-			} else {
-				z = l.model.Head().Forward(f)
-			}
-			o.Dim = f.Size(1)
-			features.Add(a, f.ToDType(torch.Float32).Contiguous())
-			scores.Add(a, compute.Sigmoids(z))
-		})
-		if err != nil {
-			return nil, err
-		}
-		o.Rows, o.Features, o.Values = got, features.Flush(), scores.Flush()
-	default:
-		return nil, fmt.Errorf("train: %T computes no outputs", l)
+func (f *frozen) outputs(ctx context.Context, rows []int) (*Outputs, error) {
+	s, err := f.scores(ctx, "", 0, rows)
+	if err != nil {
+		return nil, err
 	}
-	o.Broken = l.broken()
+	idx := make([]int64, len(s.Rows))
+	for i, r := range s.Rows {
+		idx[i] = int64(f.at[r])
+	}
+	return &Outputs{
+		Scores: *s, Dim: f.features.Size(1), Features: torch.ToSlice[float32](f.features.IndexSelect(0, compute.Upload(f.device, idx))), Broken: f.broken(),
+	}, nil
+}
+
+func (f *fineTune) outputs(ctx context.Context, rows []int) (*Outputs, error) {
+	o := &Outputs{}
+	head := f.model.Head() // nil: the scores take more than the pooled features
+	var features, scores compute.Collected
+	got, err := f.forEach(ctx, "outputs", 0, rows, func(a *torch.Arena, x *torch.Tensor) {
+		p := f.model.Features(x)
+		var z *torch.Tensor
+		if head == nil {
+			z = f.model.Forward(x)
+		} else {
+			z = head.Forward(p)
+		}
+		o.Dim = p.Size(1)
+		features.Add(a, p.ToDType(torch.Float32).Contiguous())
+		scores.Add(a, compute.Sigmoids(z))
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.Rows, o.Features, o.Values, o.Broken = got, features.Flush(), scores.Flush(), f.broken()
 	return o, nil
 }
 

@@ -91,7 +91,7 @@ func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
 	defer t.close()
 	usable := t.l.usable()
 	p.Epochs, p.Steps, p.TrainImages = c.Epochs, t.total, len(usable)
-	if err := t.est.start(1); err != nil {
+	if err := t.est.Start(1); err != nil {
 		return err
 	}
 	t.l.setTraining(true)

@@ -3,7 +3,7 @@ package train
 import (
 	"context"
 	"encoding/csv"
-	"math"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +13,7 @@ import (
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/torch"
@@ -35,27 +36,29 @@ func labelsOf(t *testing.T, c Config, epochs int) [][]int8 {
 	require.NoError(t, err)
 	t.Cleanup(func() { ds.Close() })
 	s := testSession(t, c, ds, Events{})
-	e, err := newLabels(t.Context(), s, ds.Rows(data.Train))
+	rows := ds.Rows(data.Train)
+	setup, err := s.setup(t.Context(), rows, nil)
 	require.NoError(t, err)
-	defer e.Close()
+	e, err := s.method.New(setup)
+	require.NoError(t, err)
+	defer e.(io.Closer).Close()
 	var out [][]int8
-	n := len(e.usable)
+	n := len(rows)
 	for epoch := 1; epoch <= epochs; epoch++ {
-		require.NoError(t, e.start(epoch))
+		require.NoError(t, e.Start(epoch))
 		all := make([]int8, n*ds.C())
 		for from := n - n%5; from >= 0; from -= 5 { // backwards: order must not matter
-			v := &view{epoch: epoch}
+			v := &label.Step{Batch: &loss.Batch{}, Epoch: epoch}
 			for p := from; p < min(from+5, n); p++ {
-				v.places = append(v.places, p)
-				v.flip = append(v.flip, p%2 == 0)
+				v.Places = append(v.Places, p)
+				v.Flip = append(v.Flip, p%2 == 0)
 			}
-			if len(v.places) == 0 {
+			if len(v.Places) == 0 {
 				continue
 			}
-			var b loss.Batch
-			require.NoError(t, e.fill(&b, v, nil))
-			copy(all[from*ds.C():], torch.ToSlice[int8](b.Pseudo))
-			require.NoError(t, e.after(&b, v.places))
+			require.NoError(t, e.Fill(v))
+			copy(all[from*ds.C():], torch.ToSlice[int8](v.Batch.Pseudo))
+			require.NoError(t, e.After(v))
 		}
 		out = append(out, all)
 	}
@@ -193,16 +196,6 @@ func TestPseudoLabelQuality(t *testing.T) {
 		require.InDelta(t, 100*2*precision*recall/(precision+recall), p.F1, 1e-9)
 		require.Zero(t, p.Confidence)
 	}
-}
-
-// C(M)^(1/n) is the geometric mean of the scores of true positives.
-func TestConfidence(t *testing.T) {
-	ds := &data.Dataset{Classes: []string{"a", "b"}, Images: []string{"0", "1", "2"}, Labels: []int8{1, 0, 1, 1, 1, 1}, Observed: []int8{1, 0, 1, 0, 0, 1}, Full: []bool{true, true, false}}
-	q := quality{ds: ds, usable: []int{0, 1, 2}}
-	require.NoError(t, q.add([]int{0, 1, 2}, []int8{1, 0, 0, 1, 1, 1}, []float32{0.5, 0.5, 0.25, 0.75, 1, 0}))
-	r := q.record()
-	require.InDelta(t, math.Cbrt(0.5*0.25*0.75), r.Confidence, 1e-9)
-	require.Equal(t, 1, r.Correct)
 }
 
 func TestLabelErrors(t *testing.T) {

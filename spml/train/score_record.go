@@ -13,7 +13,6 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
-	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/torch"
 )
@@ -137,7 +136,7 @@ func (t *trainer) countStep(done []part) error {
 			continue
 		}
 		s := scoresOnWay{places: d.v.places, logits: d.b.Logits.Detach().ToDType(torch.Float32).Contiguous()}
-		if given := t.pseudoPositives(d.b); given != nil {
+		if given := t.method.Positives(d.b, t.values); given != nil {
 			s.pseudo = given.ToDType(torch.Int8).Contiguous()
 		}
 		if !t.late {
@@ -176,24 +175,6 @@ func (t *trainer) count(s scoresOnWay) {
 			t.p.Scores.count(y, truth[k], pseudo != nil && pseudo[i*c+k] != 0, 1/(1+math.Exp(-z)), z)
 		}
 	}
-}
-
-// pseudoPositives are the entries [B, C] of a batch that the method takes for positives, observed ones among them; nil for methods that take none: labels that
-// were given or raised, ROLE's estimates above 1/2, the confident ones of PLC and LAC, SPLC's corrected ones.
-func (t *trainer) pseudoPositives(b *loss.Batch) *torch.Tensor {
-	switch {
-	case b.Pseudo != nil:
-		return b.Pseudo.EqScalar(1)
-	case t.entry.Estimator == "role" && b.Estimate != nil:
-		return b.Estimate.Detach().GtScalar(0)
-	case t.entry.Estimator == "large-loss" || t.entry.Estimator == "threshold":
-		return b.Observed.EqScalar(1)
-	case t.entry.ID == "plc" || t.entry.ID == "lac":
-		return b.Logits.Detach().Sigmoid().GeScalar(t.values["delta"])
-	case t.entry.ID == "splc" && float64(b.Epoch-1) >= t.values["change_epoch"]:
-		return b.Logits.Detach().Sigmoid().GtScalar(t.values["tau"])
-	}
-	return nil
 }
 
 // partScores sort the scores of rows with full labels into groups.

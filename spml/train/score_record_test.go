@@ -10,6 +10,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/metric"
 )
 
@@ -98,8 +99,9 @@ func TestThresholdOfMethods(t *testing.T) {
 	ds, err := shapes.New(1, 4, 0, 0)
 	require.NoError(t, err)
 	defer ds.Close()
-	for method, want := range map[string]float64{"em": 0.75, "em-apl": 0.75, "an": 0.5, "role": 0.5} {
-		require.Equal(t, want, modelConfigOf(Config{Method: method}, ds, 4).Threshold, method)
-		require.Equal(t, want, metric.MethodThreshold(method), method)
+	for id, want := range map[string]float64{"em": 0.75, "em-apl": 0.75, "an": 0.5, "role": 0.5} {
+		m, err := method.Lookup(id)
+		require.NoError(t, err)
+		require.Equal(t, want, modelConfigOf(Config{Method: id}, m, ds, 4).Threshold, id)
 	}
 }

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 )
-
-// projectionDim is the width of LAC's label-wise embeddings.
-const projectionDim = 128
 
 // stageOneDir holds the run of the first stage, inside the run directory.
 const stageOneDir = "stage1"
@@ -22,10 +19,15 @@ const stageOneDir = "stage1"
 //
 // Source: Xie et al. 2022 (LAC), section 4.1; the released code.
 func (c Config) FirstStage() (Config, error) {
-	e, err := loss.Lookup("plc")
+	second, err := method.Lookup(c.Method)
 	if err != nil {
 		return c, err
 	}
+	first, err := method.Lookup(second.First)
+	if err != nil {
+		return c, err
+	}
+	e := first.Loss
 	switch {
 	case c.StageOne != "":
 		c.Run = c.StageOne

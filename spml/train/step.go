@@ -8,6 +8,7 @@ import (
 
 	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/optim"
@@ -126,7 +127,7 @@ func (t *trainer) update(done []part) error {
 		t.opt.Step()
 	}
 	for _, p := range done {
-		if err := t.est.after(p.b, p.v.places); err != nil {
+		if err := t.est.After(p.v.step); err != nil {
 			return err
 		}
 	}
@@ -240,7 +241,7 @@ func (t *trainer) value(v *view, at *torch.Tensor, b *loss.Batch, share float64)
 	if t.labels.full != nil {
 		b.Full = t.labels.full.IndexSelect(0, at)
 	}
-	if err := t.est.fill(b, v, at); err != nil {
+	if err := t.fill(v, at, b); err != nil {
 		return nil, 0, err
 	}
 	value, err := t.loss.Value(*b)
@@ -255,6 +256,15 @@ func (t *trainer) value(v *view, at *torch.Tensor, b *loss.Batch, share float64)
 		return nil, 0, t.notFinite(v, value, x, t.p.Step+1)
 	}
 	return value, x, nil
+}
+
+// fill lets the estimator put into a batch what the loss needs.
+func (t *trainer) fill(v *view, at *torch.Tensor, b *loss.Batch) error {
+	v.step = &label.Step{Batch: b, Places: v.places, At: at, Epoch: v.epoch, Weak: v.weak, Strong: v.strong}
+	if v.flip != nil {
+		v.step.Flip = v.flip[v.from : v.from+len(v.places)]
+	}
+	return t.est.Fill(v.step)
 }
 
 // nanReport is nan.json.

@@ -16,9 +16,9 @@ import (
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/model"
-	"github.com/gospml/gospml/spml/train/internal/ondevice"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/amp"
 	"github.com/gospml/gospml/torch/nn"
@@ -27,15 +27,17 @@ import (
 
 // session is what both ways of training share.
 type session struct {
-	c      Config
-	ds     *data.Dataset
-	ev     Events
-	entry  *loss.Entry
-	values loss.Values // the loss's parameters
-	loss   loss.Loss
-	train  []int               // rows
-	random *random.RandomState // the recipe's draws, in their order
-	torch  *torch.Generator    // initial values of a backbone without weights, and a latent head's draws
+	c       Config
+	ds      *data.Dataset
+	ev      Events
+	method  *method.Method
+	entry   *loss.Entry // the method's loss
+	values  loss.Values // its parameters
+	options loss.Options
+	loss    loss.Loss
+	train   []int               // rows
+	random  *random.RandomState // the recipe's draws, in their order
+	torch   *torch.Generator    // initial values of a backbone without weights, and a latent head's draws
 
 	device torch.Device // where the run computes
 	where  string       // that in words, with the reason
@@ -50,12 +52,13 @@ type session struct {
 
 // newSession looks the method up. ds may lack what the method needs; checkLabels says so.
 func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
-	e, err := loss.Lookup(c.Method)
+	m, err := method.Lookup(c.Method)
 	if err != nil {
 		return nil, err
 	}
+	e := m.Loss
 	set := c.parameters(e)
-	s := &session{c: c, ds: ds, ev: ev, entry: e, train: ds.Rows(data.Train), random: random.New(c.Seed), cacheBytes: int64(c.CacheMB) << 20}
+	s := &session{c: c, ds: ds, ev: ev, method: m, entry: e, train: ds.Rows(data.Train), random: random.New(c.Seed), cacheBytes: int64(c.CacheMB) << 20}
 	if s.device, s.where, err = compute.Choose(c.Device); err != nil {
 		return nil, err
 	}
@@ -66,7 +69,8 @@ func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
 	if s.values["schedule"] == loss.ScheduleLearned && e.Estimator != "schedule" {
 		return nil, &ConfigError{Msg: fmt.Sprintf("schedule=%d of %s: a schedule's parameters are learned by gr alone", loss.ScheduleLearned, e.ID)}
 	}
-	if s.loss, err = e.Make(c.Preset, set, loss.Options{LogEps: c.LogEps, Preset: c.Form, Impl: ondevice.Losses}); err != nil {
+	s.options = loss.Options{LogEps: c.LogEps, Preset: c.Form, Impl: loss.Impl(compute.LossForm)}
+	if s.loss, err = e.Make(c.Preset, set, s.options); err != nil {
 		return nil, err
 	}
 	s.latent, s.betas, s.maps = latent(e), e.Needs&loss.BetaParameters != 0, e.Needs&loss.ScoreMaps != 0
@@ -103,6 +107,12 @@ type learner interface {
 	// finish makes of v.pooled what forward, on a view with split set, left to the whole batch. Its parameters are those that whole lists.
 	finish(v *view, b *loss.Batch)
 	whole() []*torch.Tensor
+	// linear are the inputs [n, D] of the training rows by place, and the weight and bias, of a model that is a linear map and nothing else; nil for any other.
+	linear() (x, weight, bias *torch.Tensor)
+	// outputs computes scores and features of rows in one pass.
+	outputs(ctx context.Context, rows []int) (*Outputs, error)
+	// syncBatchNorm makes live batch normalisation use the statistics of all processes, and says whether there is any.
+	syncBatchNorm() bool
 	// save writes the model as it is now.
 	save(dir string) error
 	broken() []data.Broken
@@ -120,23 +130,13 @@ type view struct {
 	pooled *torch.Tensor // features [B, D] for finish
 
 	weak, strong *torch.Tensor // label-wise embeddings of both views [B, C, D], which forward leaves for the estimator
+
+	step *label.Step // as the estimator has filled it
 }
 
 // part is the view of the images from … to-1.
 func (v *view) part(from, to int) *view {
 	return &view{places: v.places[from:to], images: v.images, from: v.from + from, flip: v.flip, epoch: v.epoch, split: v.split}
-}
-
-// crops are what the network sees of each image: all of it, mirrored or not.
-func (v *view) crops() []label.Crop {
-	c := make([]label.Crop, len(v.places))
-	for i := range c {
-		c[i] = label.Whole
-		if v.flip != nil {
-			c[i].Flip = v.flip[v.from+i]
-		}
-	}
-	return c
 }
 
 // position is where a run stands: everything beside tensors that going on needs.
@@ -164,7 +164,7 @@ type position struct {
 type trainer struct {
 	*session
 	l      learner
-	est    estimator
+	est    method.Estimator
 	opt    optim.Optimizer
 	body   int // groups of the optimiser that are the backbone's
 	params []*torch.Tensor
@@ -199,12 +199,10 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	if err != nil {
 		return nil, err
 	}
-	if f, ok := t.l.(*fineTune); ok {
-		t.synced = f.syncBatchNorm()
-	}
+	t.synced = t.l.syncBatchNorm()
 	usable := t.l.usable()
 	t.labels = gatherLabels(s.ds, usable, s.device)
-	if t.est, err = newEstimator(ctx, s, s.entry, s.values, usable, t.l.constant()); err != nil {
+	if t.est, err = t.newEstimator(ctx, usable); err != nil {
 		return nil, errors.Join(err, t.l.close())
 	}
 	body, head := t.l.groups()
@@ -220,7 +218,9 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 			t.shared = append(t.shared, p)
 		}
 	}
-	groups = append(groups, t.est.groups()...)
+	for _, g := range t.est.Groups() {
+		groups = append(groups, group{g.Params, g.Factor * s.c.HeadLR})
+	}
 	for _, g := range groups {
 		t.rates = append(t.rates, g.lr)
 	}
@@ -235,6 +235,20 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	t.late = !s.onCPU() && s.procs == nil
 	t.saver, err = newSaver(t)
 	return t, err
+}
+
+// newEstimator makes the method's estimator for the training rows in use.
+func (t *trainer) newEstimator(ctx context.Context, usable []int) (method.Estimator, error) {
+	if t.procs != nil && t.method.Single != nil {
+		if why := t.method.Single(t.values); why != "" {
+			return nil, &ConfigError{Msg: why}
+		}
+	}
+	setup, err := t.setup(ctx, usable, t.l.constant())
+	if err != nil {
+		return nil, err
+	}
+	return t.method.New(setup)
 }
 
 func (t *trainer) close() error {
@@ -285,14 +299,14 @@ func (t *trainer) epoch(ctx context.Context) error {
 	}
 	t.l.setTraining(false)
 	if !t.p.Labelled {
-		if err := t.est.end(n, func() (*torch.Tensor, error) { return t.trainScores(ctx, n) }); err != nil {
+		if err := t.est.End(n, func() (*torch.Tensor, error) { return t.trainScores(ctx, n) }); err != nil {
 			return err
 		}
 		t.p.Labelled = true
 	}
 	rec := EpochRecord{Epoch: n, Loss: t.p.LossSum / float64(max(t.p.Images, 1))}
-	if q, ok := t.est.(interface{ record() *PseudoRecord }); ok {
-		rec.Pseudo = q.record()
+	if q, ok := t.est.(interface{ Record() *PseudoRecord }); ok {
+		rec.Pseudo = q.Record()
 	}
 	val, test, hasVal, err := t.evaluate(ctx, n, &rec)
 	if err != nil {
@@ -355,7 +369,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 			flip[i] = t.random.RandomSample() < 0.5
 		}
 	}
-	if err := t.est.start(n); err != nil {
+	if err := t.est.Start(n); err != nil {
 		return err
 	}
 	t.l.setTraining(true)

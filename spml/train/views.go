@@ -5,7 +5,6 @@ import (
 
 	"github.com/gospml/gospml/data/augment"
 	"github.com/gospml/gospml/data/pixel"
-	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
@@ -68,55 +67,4 @@ func (f *fineTune) twoViews(v *view, weak *torch.Tensor, epoch int, b *loss.Batc
 	}
 	b.Logits, b.Strong = half(z, 0), half(z, 1)
 	return nil
-}
-
-// queue is LAC's memory of embeddings.
-type queue struct {
-	none
-	queue *label.Queue // nil: contrast within the batch only
-	delta float64
-}
-
-func newQueue(s *session) (*queue, error) {
-	q := &queue{delta: s.values["delta"]}
-	if s.c.QueueSize < 0 {
-		return q, nil
-	}
-	var err error
-	if q.queue, err = label.NewQueue(s.c.QueueSize, projectionDim, torch.Float32, false); err == nil {
-		q.queue.Features, q.queue.Labels = s.to(q.queue.Features), s.to(q.queue.Labels)
-	}
-	return q, err
-}
-
-func (q *queue) fill(b *loss.Batch, v *view, _ *torch.Tensor) error {
-	if v.weak == nil {
-		return fmt.Errorf("train: the model gives no embeddings")
-	}
-	seen := b.Observed.ToDType(torch.Float32)
-	hard := b.Logits.Detach().Sigmoid().Add(seen).GeScalar(q.delta)
-	x, ids, err := label.ValidPairs(hard, seen, v.weak, v.strong, false)
-	if err != nil {
-		return err
-	}
-	if q.queue == nil {
-		b.Contrast = &loss.Contrast{Features: x, Labels: ids}
-		return nil
-	}
-	b.Contrast, err = q.queue.Push(x, ids)
-	return err
-}
-
-func (q *queue) State() label.State {
-	if q.queue == nil {
-		return label.State{}
-	}
-	return q.queue.State()
-}
-
-func (q *queue) LoadState(s label.State) error {
-	if q.queue == nil {
-		return nil
-	}
-	return q.queue.LoadState(s)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/plain"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/metric/scorefile"
 )
@@ -106,7 +107,7 @@ func (f *metricFlags) check(given func(string) bool) error {
 		if err != nil {
 			return err
 		}
-		f.thresholds = []float64{metric.MethodThreshold(e.ID)}
+		f.thresholds = []float64{method.Of(e).Present()}
 	}
 	if _, err := metric.ParseVariant(f.ap); err != nil {
 		return usageError{err}

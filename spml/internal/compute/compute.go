@@ -22,6 +22,9 @@ const (
 	CUDA = "cuda" // the first card, or the one that a launcher gives the process (LOCAL_RANK)
 )
 
+// LossForm is the form that losses take (loss.Impl), "" for the fastest; tests on devices without our operators set it.
+var LossForm string
+
 // deviceTypes are the devices by PyTorch's names; privateuseone is what a library of operators registers.
 var deviceTypes = map[string]torch.DeviceType{CPU: torch.DeviceCPU, CUDA: torch.DeviceCUDA, "privateuseone": torch.DevicePrivateUse1}
 

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/cuda"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/train"
-	"github.com/gospml/gospml/spml/train/internal/ondevice"
 )
 
 // gpu says whether there is a card, which these tests want; docs/gpu-open.md lists them for a machine that has one.
@@ -25,9 +25,9 @@ func gpu(t *testing.T) bool {
 		return false
 	}
 	require.NoError(t, cuda.Available())
-	before := ondevice.Losses
-	ondevice.Losses = loss.Auto
-	t.Cleanup(func() { ondevice.Losses = before })
+	before := compute.LossForm
+	compute.LossForm = string(loss.Auto)
+	t.Cleanup(func() { compute.LossForm = before })
 	return true
 }
 

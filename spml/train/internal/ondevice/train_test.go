@@ -22,10 +22,10 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
-	"github.com/gospml/gospml/spml/train/internal/ondevice"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/dist"
 	"github.com/gospml/gospml/torch/nn"
@@ -36,7 +36,7 @@ import (
 const device = "privateuseone:0"
 
 func TestMain(m *testing.M) {
-	ondevice.Losses = loss.Composed // the device has no fused kernels
+	compute.LossForm = string(loss.Composed) // the device has no fused kernels
 	os.Exit(m.Run())
 }
 
