@@ -166,8 +166,15 @@ type Format struct {
 // Writes reports whether [Write] can write the format.
 func (f Format) Writes() bool { return f.write != nil }
 
-// formats is the registry, in the order in which equal certainty is decided.
+// formats is the registry, in the order in which equal certainty is decided: ours, then those that RegisterFormat added.
 func formats() []Format {
+	ours := builtinFormats()
+	added.RLock()
+	defer added.RUnlock()
+	return append(ours, added.formats...)
+}
+
+func builtinFormats() []Format {
 	return []Format{
 		csvFormat(), coleFormat(), vocFormat(), cocoFormat(), cubFormat(), cubTSVFormat(), nusFormat(), spmlFormat(), jsonlFormat(), labelStudioFormat(),
 		fiftyOneFormat(), webDatasetFormat(), arffFormat(), featuresFormat(), yoloFormat(), boxListFormat(), folderFormat(),

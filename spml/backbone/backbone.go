@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -54,13 +55,33 @@ func resnet(kind BlockKind, depths ...int) func(int, ...nn.Option) Model {
 	return func(c int, opts ...nn.Option) Model { return NewResNet(kind, [4]int(depths), c, opts...) }
 }
 
+// registering guards makers, which Register changes.
+var registering sync.RWMutex
+
+// Register adds a model, which New, runs and saved models then know by name. numClasses is that of its head. A name that is taken is an error.
+func Register(name string, f func(numClasses int, opts ...nn.Option) Model) error {
+	registering.Lock()
+	defer registering.Unlock()
+	if _, taken := makers[name]; taken || name == "" || f == nil {
+		return fmt.Errorf("backbone: the name %q is taken, or there is no name or function", name)
+	}
+	makers[name] = f
+	return nil
+}
+
 // Names lists the models that New knows.
-func Names() []string { return slices.Sorted(maps.Keys(makers)) }
+func Names() []string {
+	registering.RLock()
+	defer registering.RUnlock()
+	return slices.Sorted(maps.Keys(makers))
+}
 
 // New makes a model in training mode with fresh weights: those of torchvision under the same seed, where torchvision
 // has the model. Options: nn.DType, nn.Device, nn.Generator, nn.NoInit.
 func New(name string, numClasses int, opts ...nn.Option) (m Model, err error) {
+	registering.RLock()
 	make, ok := makers[name]
+	registering.RUnlock()
 	if !ok {
 		return nil, fmt.Errorf("backbone: no model is called %q; there are %s", name, strings.Join(Names(), ", "))
 	}

@@ -130,3 +130,13 @@ func TestSmallCNNLearns(t *testing.T) {
 		require.Equal(t, []int{32, 128}, m.Features(x).Shape())
 	})
 }
+
+func TestRegister(t *testing.T) {
+	require.Error(t, backbone.Register("resnet18", func(c int, o ...nn.Option) backbone.Model { return backbone.NewSmallCNN(c, o...) }))
+	require.Error(t, backbone.Register("", nil))
+	require.NoError(t, backbone.Register("mine", func(c int, o ...nn.Option) backbone.Model { return backbone.NewSmallCNN(c, o...) }))
+	require.Contains(t, backbone.Names(), "mine")
+	m, err := backbone.New("mine", 3)
+	require.NoError(t, err)
+	require.Equal(t, 3, m.Head().OutFeatures)
+}

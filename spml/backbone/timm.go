@@ -21,7 +21,9 @@ func TimmName(name string) (timm string, ok bool) {
 	if t, ok := timmNames[name]; ok {
 		return t, true
 	}
+	registering.RLock()
 	_, known := makers[name]
+	registering.RUnlock()
 	return name, known && (strings.HasPrefix(name, "resnet") || strings.HasPrefix(name, "convnext_"))
 }
 
