@@ -124,7 +124,7 @@ func TestHeadErrors(t *testing.T) {
 		{func(c *Config) { c.Method, c.Head = "lac", HeadLinear }, "--head decoder"},
 		{func(c *Config) { c.Method, c.Head = "mime", HeadDecoder }, "a head of its own"},
 		{func(c *Config) { c.Stages = 2 }, "belong to lac"},
-		{func(c *Config) { c.Method, c.Stages = "lac", 3 }, "want 1 or 2"},
+		{func(c *Config) { c.Method, c.Stages = "lac", 3 }, "want 0 to 2"},
 		{func(c *Config) { c.EMABest = true }, "set ema too"},
 		{func(c *Config) { c.Method, c.MicroBatch = "plc", 4 }, "leave micro_batch out"},
 		{func(c *Config) { c.Head, c.Mode, c.Features = HeadDecoder, Frozen, "x.npy" }, "leave --frozen out"},
@@ -248,7 +248,7 @@ func TestMemorySwitches(t *testing.T) {
 	}{
 		{func(c *Config) { c.GradCheckpointing = "some" }, "none of none, head, all"},
 		{func(c *Config) { c.Head, c.GradCheckpointing = HeadLinear, CheckpointHead }, "--head decoder"},
-		{func(c *Config) { c.FreezeAt = -1 }, "want a number of stages"},
+		{func(c *Config) { c.FreezeAt = -1 }, "want 0 to 100"},
 		{func(c *Config) { c.OptimizerInBackward, c.ClipNorm = true, 1 }, "each gradient once and alone"},
 		{func(c *Config) { c.OptimizerInBackward, c.GradCheckpointing = true, CheckpointHead }, "each gradient once and alone"},
 		{func(c *Config) { c.Head, c.Mode, c.Features, c.FreezeAt = HeadLinear, Frozen, "x.npy", 1 }, "--frozen trains no backbone"},
