@@ -45,9 +45,9 @@ func TestCacheSettings(t *testing.T) {
 	require.Empty(t, left)
 
 	for want, set := range map[string]func(*Config){
-		"give --cache-dir":              func(c *Config) { c.Cache = "file" },
-		"none of auto, memory":          func(c *Config) { c.Cache = "disk" },
-		"cache_file_mb is -1, want 0":   func(c *Config) { c.CacheFileMB = -1 },
+		"give --cache-dir":            func(c *Config) { c.Cache = "file" },
+		"none of auto, memory":        func(c *Config) { c.Cache = "disk" },
+		"cache_file_mb is -1, want 0": func(c *Config) { c.CacheFileMB = -1 },
 	} {
 		c := small(dir, "an")
 		set(&c)

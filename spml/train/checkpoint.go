@@ -214,8 +214,8 @@ func (s *saver) save() (err error) {
 	if e := torch.Try(func() { sd, m.Optimizer, m.Numbers = t.tensors() }); e != nil {
 		return e
 	}
-	if t.scaler != nil {
-		st := t.scaler.StateDict()
+	if t.step.Scaler != nil {
+		st := t.step.Scaler.StateDict()
 		m.Scaler = &st
 	}
 	path := filepath.Join(temp, tensorsFile)
@@ -270,11 +270,11 @@ func (t *trainer) tensors() (nn.StateDict, optim.State, map[string]float64) {
 	for k, x := range t.l.state() {
 		sd["model."+k] = x.Detach()
 	}
-	o := t.opt.StateDict()
+	o := t.step.Optimizer.StateDict()
 	for k, x := range o.Tensors {
 		sd["optimizer."+k] = x
 	}
-	e := t.est.State()
+	e := t.step.Estimator.State()
 	for k, x := range e.Tensors {
 		sd["estimator."+k] = x.Detach()
 	}
@@ -479,14 +479,14 @@ func (t *trainer) restore(m manifest, sd nn.StateDict) (err error) {
 				}
 			}
 			m.Optimizer.Tensors = groups["optimizer"]
-			if bad = t.opt.LoadStateDict(m.Optimizer); bad != nil {
+			if bad = t.step.Optimizer.LoadStateDict(m.Optimizer); bad != nil {
 				return
 			}
-			if bad = t.est.LoadState(label.State{Tensors: groups["estimator"], Numbers: m.Numbers}); bad != nil {
+			if bad = t.step.Estimator.LoadState(label.State{Tensors: groups["estimator"], Numbers: m.Numbers}); bad != nil {
 				return
 			}
-			if t.scaler != nil && m.Scaler != nil {
-				if bad = t.scaler.LoadStateDict(*m.Scaler); bad != nil {
+			if t.step.Scaler != nil && m.Scaler != nil {
+				if bad = t.step.Scaler.LoadStateDict(*m.Scaler); bad != nil {
 					return
 				}
 			}

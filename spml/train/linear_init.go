@@ -10,7 +10,7 @@ import (
 
 // keepEstimates writes the estimates beside the model of the best epoch.
 func (t *trainer) keepEstimates() (err error) {
-	e, ok := t.est.(method.Estimating)
+	e, ok := t.step.Estimator.(method.Estimating)
 	if !ok {
 		return nil
 	}

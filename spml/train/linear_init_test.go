@@ -49,7 +49,7 @@ func TestLinearInit(t *testing.T) {
 		if seen++; seen > 1 {
 			return
 		}
-		u := first(tr.est.(*label.Role).U.Detach())
+		u := first(tr.step.Estimator.(*label.Role).U.Detach())
 		require.Len(t, u, len(best))
 		clipped := 0
 		for i, x := range best {
@@ -66,7 +66,7 @@ func TestLinearInit(t *testing.T) {
 		for k, x := range head {
 			require.True(t, own[k].Detach().Equal(x), k)
 		}
-		require.Empty(t, tr.opt.StateDict().Tensors, "a fresh optimiser")
+		require.Empty(t, tr.step.Optimizer.StateDict().Tensors, "a fresh optimiser")
 	})
 	var stopped *StoppedError
 	require.ErrorAs(t, err, &stopped)

@@ -10,7 +10,7 @@ import (
 // quickly says whether a step on features can do without autograd: the model is a linear head, and the loss's gradient by the logits is all there is.
 func (t *trainer) quickly() bool {
 	x, _, _ := t.l.linear()
-	return x != nil && t.procs == nil && t.c.MicroBatch == 0 && len(t.est.Groups()) == 0 && t.entry.Needs&(loss.ModelParameters|loss.SoftLabels) == 0
+	return x != nil && t.procs == nil && t.c.MicroBatch == 0 && len(t.step.Estimator.Groups()) == 0 && t.entry.Needs&(loss.ModelParameters|loss.SoftLabels) == 0
 }
 
 // quickStep computes the gradient of a linear head from the loss's by the logits, g: gᵀx and Σg. It gives false, and changes nothing, where the loss is not finite.
@@ -19,14 +19,8 @@ func (t *trainer) quickStep(v *view) (x float64, ok bool, err error) {
 	torch.NoGrad(func() {
 		at := t.places(v)
 		in := rows.IndexSelect(0, at)
-		b := &loss.Batch{Logits: torch.Linear(in, weight, bias), Epoch: t.p.Epoch}
-		if t.labels.observed != nil {
-			b.Observed = t.labels.observed.IndexSelect(0, at)
-		}
-		if t.labels.full != nil && t.entry.Needs&loss.Full != 0 {
-			b.Full = t.labels.full.IndexSelect(0, at)
-		}
-		if err = t.fill(v, at, b); err != nil {
+		b := &loss.Batch{Logits: torch.Linear(in, weight, bias)}
+		if err = t.step.fill(t.stepOf(v, at, b)); err != nil {
 			return
 		}
 		var value, g *torch.Tensor

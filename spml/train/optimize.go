@@ -37,7 +37,7 @@ func (t *trainer) freeze(on bool) {
 	if t.body == 0 {
 		return
 	}
-	for _, p := range t.opt.Groups()[0].Params {
+	for _, p := range t.step.Optimizer.Groups()[0].Params {
 		if p.RequiresGrad() == on {
 			p.SetRequiresGrad(!on)
 		}
@@ -51,7 +51,7 @@ func (t *trainer) setRates() {
 	}
 	warm := int(t.c.WarmupEpochs * float64(t.total) / float64(t.c.Epochs))
 	f, beta := t.c.rate(t.p.Step, t.total, warm)
-	for i, g := range t.opt.Groups() {
+	for i, g := range t.step.Optimizer.Groups() {
 		g.LR = t.rates[i] * f
 		if beta > 0 && t.c.Optimizer != "sgd" {
 			g.Betas[0] = beta

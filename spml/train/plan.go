@@ -91,7 +91,7 @@ func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
 	defer t.close()
 	usable := t.l.usable()
 	p.Epochs, p.Steps, p.TrainImages = c.Epochs, t.total, len(usable)
-	if err := t.est.Start(1); err != nil {
+	if err := t.step.Estimator.Start(1); err != nil {
 		return err
 	}
 	t.l.setTraining(true)
@@ -103,7 +103,7 @@ func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
 		if err != nil {
 			return err
 		}
-		if _, _, err := t.step(ctx, v, nil); err != nil {
+		if _, _, err := t.takeStep(ctx, v, nil); err != nil {
 			return err
 		}
 		if steps++; steps == 1 {

@@ -55,14 +55,6 @@ func (c *Config) precisionNote(device torch.DeviceType) string {
 // computeTypes are the types of autocast by precision.
 var computeTypes = map[string]torch.DType{BF16: torch.BFloat16, FP16: torch.Float16}
 
-// scaled is a loss times the factor that keeps float16's gradients from vanishing, where there is one.
-func (t *trainer) scaled(value *torch.Tensor) *torch.Tensor {
-	if t.scaler == nil {
-		return value
-	}
-	return t.scaler.Scale(value)
-}
-
 // cardNotes say what a run on a card does without.
 func (s *session) cardNotes() {
 	if s.device.Type != torch.DeviceCUDA {
@@ -87,15 +79,17 @@ func newScaler(c Config, d torch.Device) *amp.GradScaler {
 	return amp.NewGradScaler(amp.Options{Device: d})
 }
 
-// stepScaled takes the optimiser's step unless a gradient overflowed, and says whether it did.
-func (t *trainer) stepScaled() bool {
-	old := t.scaler.GetScale()
-	took := t.scaler.Step(t.opt)
-	t.scaler.Update()
-	if !took {
-		if t.p.Skipped++; t.p.Skipped == 1 {
-			t.ev.note(fmt.Sprintf("fp16: a gradient overflowed at step %d with the loss times %v: the step is left out and the factor falls, now and wherever that happens again", t.p.Step+1, old))
-		}
+// scale is fp16's factor of the loss, 0 without one.
+func (t *trainer) scale() float64 {
+	if t.step.Scaler == nil {
+		return 0
 	}
-	return took
+	return t.step.Scaler.GetScale()
+}
+
+// skipped counts a step that was left out, and says so the first time; scale is the factor with which its gradient overflowed.
+func (t *trainer) skipped(scale float64) {
+	if t.p.Skipped++; t.p.Skipped == 1 {
+		t.ev.note(fmt.Sprintf("fp16: a gradient overflowed at step %d with the loss times %v: the step is left out and the factor falls, now and wherever that happens again", t.p.Step+1, scale))
+	}
 }

@@ -72,14 +72,14 @@ func TestOverflowIsLeftOut(t *testing.T) {
 	var weights []string // before each step
 	defer func() { faults.beforeStep = nil }()
 	faults.beforeStep = func(t *trainer) {
-		factors = append(factors, t.scaler.GetScale())
+		factors = append(factors, t.step.Scaler.GetScale())
 		sd := nn.StateDict{}
-		for i, p := range t.params {
+		for i, p := range t.step.Parameters {
 			sd[strconv.Itoa(i)] = p
 		}
 		weights = append(weights, stateHash(sd))
 		if t.p.Step == 1 || t.p.Step == 3 {
-			p := t.params[0]
+			p := t.step.Parameters[0]
 			p.SetGrad(torch.Full(p.Shape(), math.Inf(1), p.DType()))
 		}
 	}

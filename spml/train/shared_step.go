@@ -22,7 +22,7 @@ func (t *trainer) sharedStep(ctx context.Context, v *view, flip []bool) (x float
 	var shown *view
 	broke := torch.Try(func() {
 		torch.Scope(func(*torch.Arena) {
-			t.opt.ZeroGrad()
+			t.step.Optimizer.ZeroGrad()
 			graph := false // b's tensors have their graph
 			failed := ctx.Err()
 			if t.synced { // the layers talk to each other, so all must be there
@@ -54,7 +54,7 @@ func (t *trainer) sharedStep(ctx context.Context, v *view, flip []bool) (x float
 			if value, x, err = t.value(shown, t.places(shown), whole, 1); err != nil {
 				return
 			}
-			t.scaled(value).Backward()
+			t.step.Backward(value)
 			// What the loss says of the parameters themselves (a norm) counts once.
 			own := torch.Grads(t.shared)
 			for i, g := range own {

@@ -7,16 +7,15 @@ import (
 	"math"
 
 	"github.com/gospml/gospml/data/random"
-	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/optim"
 )
 
-// step is one step of the optimiser on a batch, and the number of its images in all processes. Where memory runs out, the batch is cut into halves until it fits;
+// takeStep is one step of the optimiser on a batch, and the number of its images in all processes. Where memory runs out, the batch is cut into halves until it fits;
 // the step stays the same.
-func (t *trainer) step(ctx context.Context, v *view, flip []bool) (x float64, images int, err error) {
+func (t *trainer) takeStep(ctx context.Context, v *view, flip []bool) (x float64, images int, err error) {
 	if t.procs != nil {
 		return t.sharedStep(ctx, v, flip)
 	}
@@ -87,9 +86,9 @@ func (t *trainer) attempt(v *view) (float64, error) {
 			return x, err
 		}
 	}
-	t.opt.ZeroGrad()
+	t.step.Optimizer.ZeroGrad()
 	if t.c.OptimizerInBackward {
-		defer optim.InBackward(t.opt)()
+		defer optim.InBackward(t.step.Optimizer)()
 	}
 	var done []part
 	var x float64
@@ -114,22 +113,17 @@ func (t *trainer) update(done []part) error {
 	if fault := faults.beforeStep; fault != nil {
 		fault(t)
 	}
-	if t.scaler != nil {
-		t.scaler.Unscale(t.opt)
+	steps := make([]*label.Step, len(done))
+	for i, p := range done {
+		steps[i] = p.v.step
 	}
-	if t.c.ClipNorm > 0 {
-		optim.ClipGradNorm(t.params, t.c.ClipNorm, 2)
+	old := t.scale()
+	took, err := t.step.Update(steps...)
+	if err != nil {
+		return err
 	}
-	took := true
-	if t.scaler != nil {
-		took = t.stepScaled()
-	} else {
-		t.opt.Step()
-	}
-	for _, p := range done {
-		if err := t.est.After(p.v.step); err != nil {
-			return err
-		}
+	if !took {
+		t.skipped(old)
 	}
 	if t.ema != nil && took {
 		t.ema.update()
@@ -183,7 +177,7 @@ func (t *trainer) pieces(v *view, micro int) (x float64, done []part, err error)
 	if err != nil {
 		return 0, nil, err
 	}
-	t.scaled(value).Backward()
+	t.step.Backward(value)
 	g := z.Grad()
 	for at := 0; at < n; at += micro {
 		end := min(at+micro, n)
@@ -211,7 +205,7 @@ func (t *trainer) backward(v *view, share float64) (*loss.Batch, float64, error)
 	if share != 1 {
 		value = value.MulScalar(share)
 	}
-	t.scaled(value).Backward()
+	t.step.Backward(value)
 	return b, x, nil
 }
 
@@ -224,27 +218,13 @@ func (t *trainer) forward(v *view, at *torch.Tensor, b *loss.Batch) error {
 
 // places are those of a view on the device.
 func (t *trainer) places(v *view) *torch.Tensor {
-	p := make([]int64, len(v.places))
-	for i, x := range v.places {
-		p[i] = int64(x)
-	}
-	return compute.Upload(t.device, p)
+	return placesOn(t.device, v.places)
 }
 
 // value is the loss of a batch whose logits are there; a number that is not finite is an error, written to nan.json.
 // share is the part of the batch that v is.
 func (t *trainer) value(v *view, at *torch.Tensor, b *loss.Batch, share float64) (*torch.Tensor, float64, error) {
-	b.Epoch, b.Parameters = t.p.Epoch, t.params
-	if t.labels.observed != nil {
-		b.Observed = t.labels.observed.IndexSelect(0, at)
-	}
-	if t.labels.full != nil {
-		b.Full = t.labels.full.IndexSelect(0, at)
-	}
-	if err := t.fill(v, at, b); err != nil {
-		return nil, 0, err
-	}
-	value, err := t.loss.Value(*b)
+	value, err := t.step.Value(t.stepOf(v, at, b))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -258,13 +238,13 @@ func (t *trainer) value(v *view, at *torch.Tensor, b *loss.Batch, share float64)
 	return value, x, nil
 }
 
-// fill lets the estimator put into a batch what the loss needs.
-func (t *trainer) fill(v *view, at *torch.Tensor, b *loss.Batch) error {
-	v.step = &label.Step{Batch: b, Places: v.places, At: at, Epoch: v.epoch, Weak: v.weak, Strong: v.strong}
+// stepOf is a view as the method sees it.
+func (t *trainer) stepOf(v *view, at *torch.Tensor, b *loss.Batch) *label.Step {
+	v.step = &label.Step{Batch: b, Places: v.places, At: at, Epoch: t.p.Epoch, Weak: v.weak, Strong: v.strong}
 	if v.flip != nil {
 		v.step.Flip = v.flip[v.from : v.from+len(v.places)]
 	}
-	return t.est.Fill(v.step)
+	return v.step
 }
 
 // nanReport is nan.json.
@@ -287,7 +267,7 @@ func (t *trainer) notFinite(v *view, value *torch.Tensor, x float64, step int) e
 		names[i] = t.ds.Images[rows[p]]
 	}
 	r := nanReport{Epoch: t.p.Epoch, Step: step, Loss: fmt.Sprint(x), Samples: names, Gradients: map[string]float64{}, LastGood: t.saver.newest}
-	for _, g := range t.opt.Groups() {
+	for _, g := range t.step.Optimizer.Groups() {
 		r.LR = append(r.LR, g.LR)
 	}
 	if value != nil {

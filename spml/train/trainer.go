@@ -20,9 +20,7 @@ import (
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
-	"github.com/gospml/gospml/torch/amp"
 	"github.com/gospml/gospml/torch/nn"
-	"github.com/gospml/gospml/torch/optim"
 )
 
 // session is what both ways of training share.
@@ -164,14 +162,10 @@ type position struct {
 type trainer struct {
 	*session
 	l      learner
-	est    method.Estimator
-	opt    optim.Optimizer
-	body   int // groups of the optimiser that are the backbone's
-	params []*torch.Tensor
+	step   *Stepper
+	body   int       // groups of the optimiser that are the backbone's
 	rates  []float64 // each group's learning rate before the schedule
 	ema    *average
-	scaler *amp.GradScaler // of fp16
-	labels labelTensors
 	dir    *runDir
 	saver  *saver
 	p      position
@@ -201,8 +195,12 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	}
 	t.synced = t.l.syncBatchNorm()
 	usable := t.l.usable()
-	t.labels = gatherLabels(s.ds, usable, s.device)
-	if t.est, err = t.newEstimator(ctx, usable); err != nil {
+	labels := gatherLabels(s.ds, usable, s.device)
+	if !s.method.Needs(loss.Full) {
+		labels.full = nil
+	}
+	t.step = &Stepper{Loss: s.loss, Observed: labels.observed, Full: labels.full, ClipNorm: s.c.ClipNorm, Scaler: newScaler(s.c, s.device)}
+	if t.step.Estimator, err = t.newEstimator(ctx, usable); err != nil {
 		return nil, errors.Join(err, t.l.close())
 	}
 	body, head := t.l.groups()
@@ -212,20 +210,19 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 		t.body = 1
 	}
 	groups = append(groups, group{head, s.c.HeadLR})
-	t.params = append(append(t.params, body...), head...)
-	for _, p := range t.params {
+	t.step.Parameters = append(append(t.step.Parameters, body...), head...)
+	for _, p := range t.step.Parameters {
 		if !slices.Contains(t.l.whole(), p) {
 			t.shared = append(t.shared, p)
 		}
 	}
-	for _, g := range t.est.Groups() {
+	for _, g := range t.step.Estimator.Groups() {
 		groups = append(groups, group{g.Params, g.Factor * s.c.HeadLR})
 	}
 	for _, g := range groups {
 		t.rates = append(t.rates, g.lr)
 	}
-	t.opt = newOptimizer(s.c, groups)
-	t.scaler = newScaler(s.c, s.device)
+	t.step.Optimizer = newOptimizer(s.c, groups)
 	if s.c.EMA > 0 {
 		t.ema = newAverage(t.l.state(), s.c.EMA)
 	}
@@ -253,7 +250,7 @@ func (t *trainer) newEstimator(ctx context.Context, usable []int) (method.Estima
 
 func (t *trainer) close() error {
 	err := errors.Join(t.l.close(), t.dir.close())
-	if c, ok := t.est.(io.Closer); ok {
+	if c, ok := t.step.Estimator.(io.Closer); ok {
 		err = errors.Join(err, c.Close())
 	}
 	return err
@@ -292,20 +289,20 @@ func (t *trainer) epoch(ctx context.Context) error {
 		if err := t.batches(ctx, clock); err != nil {
 			return err
 		}
-		if err := t.procs.copyBuffers(t.l.state(), t.params); err != nil {
+		if err := t.procs.copyBuffers(t.l.state(), t.step.Parameters); err != nil {
 			return err
 		}
 		t.p.Trained = true
 	}
 	t.l.setTraining(false)
 	if !t.p.Labelled {
-		if err := t.est.End(n, func() (*torch.Tensor, error) { return t.trainScores(ctx, n) }); err != nil {
+		if err := t.step.Estimator.End(n, func() (*torch.Tensor, error) { return t.trainScores(ctx, n) }); err != nil {
 			return err
 		}
 		t.p.Labelled = true
 	}
 	rec := EpochRecord{Epoch: n, Loss: t.p.LossSum / float64(max(t.p.Images, 1))}
-	if q, ok := t.est.(interface{ Record() *PseudoRecord }); ok {
+	if q, ok := t.step.Estimator.(interface{ Record() *PseudoRecord }); ok {
 		rec.Pseudo = q.Record()
 	}
 	val, test, hasVal, err := t.evaluate(ctx, n, &rec)
@@ -369,7 +366,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 			flip[i] = t.random.RandomSample() < 0.5
 		}
 	}
-	if err := t.est.Start(n); err != nil {
+	if err := t.step.Estimator.Start(n); err != nil {
 		return err
 	}
 	t.l.setTraining(true)
@@ -389,7 +386,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 		}
 		t.setRates()
 		v.epoch = n
-		x, images, err := t.step(ctx, v, flip)
+		x, images, err := t.takeStep(ctx, v, flip)
 		if err != nil {
 			return err
 		}
