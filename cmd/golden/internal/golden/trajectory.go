@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/label"
+	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/optim"
 )
@@ -97,22 +99,24 @@ func (k trajectory) Eval(f *File, o Options, emit func(string, any) error) error
 
 // problem is the data of a run.
 type problem struct {
-	dtype                 torch.DType
-	o                     Options
-	hyper                 node
-	x, labels, observed   *torch.Tensor // training part
-	xVal, labelsVal       *torch.Tensor
-	weight0, bias0        *torch.Tensor
-	order                 [][]int // rows of each epoch
-	dir                   string
-	batch, epochs         int
-	lr, eps               float64
-	dropLast              bool
-	n, classes            int
-	weight, bias          *torch.Tensor
-	steps                 []any // loss of each step
-	optimizer             *optim.Adam
-	trainScores, trainObs []*torch.Tensor // of this epoch's steps
+	dtype               torch.DType
+	o                   Options
+	hyper               node
+	x, labels, observed *torch.Tensor // training part
+	xVal, labelsVal     *torch.Tensor
+	weight0, bias0      *torch.Tensor
+	order               [][]int // rows of each epoch
+	dir                 string
+	batch, epochs       int
+	lr, eps             float64
+	dropLast            bool
+	n, classes          int
+	weight, bias        *torch.Tensor
+	steps               []any // loss of each step
+	optimizer           *optim.Adam
+	stepper             *train.Stepper // the step that trains
+	trainScores         []float64      // of this epoch's steps
+	trainRows           []int
 }
 
 func (p *problem) array(name string) (*torch.Tensor, error) {
@@ -163,7 +167,18 @@ func newProblem(f *File, o Options) (*problem, error) {
 		return nil, fmt.Errorf("%s: %d epochs in batches of %d with an order for %d", f.Path, p.epochs, p.batch, len(p.order))
 	}
 	p.weight, p.bias = p.weight0.Clone().SetRequiresGrad(true), p.bias0.Clone().SetRequiresGrad(true)
-	p.optimizer = optim.NewAdam([]*torch.Tensor{p.weight, p.bias}, optim.LR(p.lr))
+	params := []*torch.Tensor{p.weight, p.bias}
+	p.optimizer = optim.NewAdam(params, optim.LR(p.lr))
+	p.stepper = &train.Stepper{
+		Estimator: label.None{}, Optimizer: p.optimizer, Observed: p.observed, Full: p.labels, Parameters: params,
+		Forward: func(s *label.Step) error {
+			z := p.forward(p.x.IndexSelect(0, s.At))
+			s.Batch.Logits = z
+			p.trainScores = append(p.trainScores, torch.ToSlice[float64](z.Detach().Sigmoid().ToDType(torch.Float64))...)
+			p.trainRows = append(p.trainRows, s.Places...)
+			return nil
+		},
+	}
 	return p, nil
 }
 
@@ -184,8 +199,11 @@ func (p *problem) scores(x *torch.Tensor) (s *torch.Tensor) {
 }
 
 // epoch runs the steps of one epoch and returns the mean loss, weighted by batch size.
-func (p *problem) epoch(m method, e int) (float64, error) {
-	p.trainScores, p.trainObs = nil, nil
+func (p *problem) epoch(e int) (float64, error) {
+	p.trainScores, p.trainRows = nil, nil
+	if err := p.stepper.Estimator.Start(e); err != nil {
+		return 0, err
+	}
 	sum, seen := 0.0, 0
 	rows := p.order[e-1]
 	for at := 0; at < len(rows); at += p.batch {
@@ -193,17 +211,11 @@ func (p *problem) epoch(m method, e int) (float64, error) {
 		if p.dropLast && len(b) < p.batch {
 			break
 		}
-		p.optimizer.ZeroGrad()
-		z := p.forward(p.pick(p.x, b))
-		v, err := m.loss(e, b, z)
+		x, err := p.stepper.Step(e, b)
 		if err != nil {
 			return 0, err
 		}
-		v.Backward()
-		p.optimizer.Step()
-		x := v.Item()
 		p.steps = append(p.steps, x)
-		p.trainScores, p.trainObs = append(p.trainScores, z.Detach().Sigmoid()), append(p.trainObs, p.pick(p.observed, b))
 		sum += x * float64(len(b))
 		seen += len(b)
 	}
@@ -236,7 +248,7 @@ func (p *problem) run(m method) (map[string]any, error) {
 	var epochs []any
 	var maps []float64
 	for e := 1; e <= p.epochs; e++ {
-		mean, err := p.epoch(m, e)
+		mean, err := p.epoch(e)
 		if err != nil {
 			return nil, err
 		}
@@ -261,7 +273,7 @@ func (p *problem) run(m method) (map[string]any, error) {
 		if m.family == cole {
 			rec["train_running_loss"] = mean
 			rec["preds_k_hat_val"] = s.Sum().Item() / float64(s.Size(0))
-			if rec["train_map_observed"], err = meanAP(torch.Cat(p.trainScores, 0), torch.Cat(p.trainObs, 0)); err != nil {
+			if rec["train_map_observed"], err = meanAP(torch.FromSlice(p.trainScores, len(p.trainRows), p.classes).ToDType(p.dtype), p.pick(p.observed, p.trainRows)); err != nil {
 				return nil, err
 			}
 		}

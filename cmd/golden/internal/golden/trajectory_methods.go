@@ -19,10 +19,9 @@ const (
 	robust               // large loss, GR, AEVLP: mAP only, early stop
 )
 
-// method is what one file's method adds to the linear layer.
+// method is what a file of one method has beside the steps, which are the trainer's.
 type method struct {
 	family family
-	loss   func(epoch int, rows []int, z *torch.Tensor) (*torch.Tensor, error)
 	after  func(epoch int, rec map[string]any) error // adds to the epoch's record
 	stop   func(maps []float64) bool
 	end    func(out map[string]any) error // adds to the run
@@ -56,42 +55,38 @@ func newMethod(p *problem, name string) (method, error) {
 	default:
 		return m, fmt.Errorf("unknown method %s", name)
 	}
-	l, err := p.make(name, set)
-	m.loss = func(_ int, rows []int, z *torch.Tensor) (*torch.Tensor, error) {
-		return l.Value(loss.Batch{Logits: z, Observed: p.pick(p.observed, rows), Full: p.pick(p.labels, rows)})
+	return m, p.use(name, set, nil)
+}
+
+// use lets the steps be those of a loss and what feeds it; nil: nothing does.
+func (p *problem) use(id string, set loss.Values, feeds label.Estimator) (err error) {
+	if feeds != nil {
+		p.stepper.Estimator = feeds
 	}
-	return m, err
+	p.stepper.Loss, err = loss.New(id, "", set, p.o.form(id, loss.Options{LogEps: p.eps}))
+	return err
 }
 
-func (p *problem) make(id string, set loss.Values) (loss.Loss, error) {
-	return loss.New(id, "", set, p.o.form(id, loss.Options{LogEps: p.eps}))
-}
-
-func (p *problem) epr() (method, error) {
-	l, err := p.make("epr", loss.Values{"k": p.hyper.get("expected_num_pos").number()})
-	var reg []any
-	return method{
-		family: cole,
-		loss: func(_ int, rows []int, z *torch.Tensor) (*torch.Tensor, error) {
-			return l.Value(loss.Batch{Logits: z, Observed: p.pick(p.observed, rows), Report: collect("reg", &reg)})
-		},
-		end: func(out map[string]any) error { out["regulariser_per_step"] = reg; return nil },
-	}, err
-}
-
-func collect(part string, to *[]any) func(string, *torch.Tensor) {
-	return func(name string, v *torch.Tensor) {
+// collect keeps a part of each step's loss.
+func (p *problem) collect(part string, value func(*torch.Tensor) any) *[]any {
+	to := &[]any{}
+	p.stepper.Report = func(name string, v *torch.Tensor) {
 		if name == part {
-			*to = append(*to, v.Item())
+			*to = append(*to, value(v))
 		}
 	}
+	return to
+}
+
+func item(v *torch.Tensor) any { return v.Item() }
+
+func (p *problem) epr() (method, error) {
+	reg := p.collect("reg", item)
+	return method{family: cole, end: func(out map[string]any) error { out["regulariser_per_step"] = *reg; return nil }},
+		p.use("epr", loss.Values{"k": p.hyper.get("expected_num_pos").number()}, nil)
 }
 
 func (p *problem) role() (method, error) {
-	l, err := p.make("role", loss.Values{"k": p.hyper.get("expected_num_pos").number()})
-	if err != nil {
-		return method{}, err
-	}
 	u, err := p.array("role_logits0")
 	if err != nil {
 		return method{}, err
@@ -103,37 +98,26 @@ func (p *problem) role() (method, error) {
 	if err := table.AddGroup(p.optimizer, p.hyper.get("lr_label_table").number()/label.RoleLRFactor); err != nil {
 		return method{}, err
 	}
-	var reg []any
+	reg := p.collect("reg", item)
 	return method{
 		family: cole,
-		loss: func(_ int, rows []int, z *torch.Tensor) (*torch.Tensor, error) {
-			u, err := table.Lookup(rows)
-			if err != nil {
-				return nil, err
-			}
-			return l.Value(loss.Batch{Logits: z, Observed: p.pick(p.observed, rows), Estimate: u, Report: collect("reg", &reg)})
-		},
-		after: func(_ int, rec map[string]any) error { rec["estimated_labels"] = table.Estimates(); return nil },
-		end:   func(out map[string]any) error { out["regulariser_per_step"] = reg; return nil },
-	}, nil
+		after:  func(_ int, rec map[string]any) error { rec["estimated_labels"] = table.Estimates(); return nil },
+		end:    func(out map[string]any) error { out["regulariser_per_step"] = *reg; return nil },
+	}, p.use("role", loss.Values{"k": p.hyper.get("expected_num_pos").number()}, table)
 }
 
 func (p *problem) emAPL() (method, error) {
 	h := p.hyper
-	l, err := p.make("em-apl", loss.Values{"alpha": h.get("alpha").number(), "beta": h.get("beta").number()})
-	if err != nil {
-		return method{}, err
-	}
 	apl, err := label.NewAPL(p.observed, p.dtype, label.APLConfig{
 		Theta: h.get("neg_proportion").number(), Epochs: int(h.num("num_epochs", float64(p.epochs))), Warmup: h.get("warmup_epoch").whole(), BatchSize: p.batch,
 	})
+	if err != nil {
+		return method{}, err
+	}
 	return method{
 		family: em,
-		loss: func(_ int, rows []int, z *torch.Tensor) (*torch.Tensor, error) {
-			return l.Value(loss.Batch{Logits: z, Labels: p.pick(apl.Labels, rows)})
-		},
 		after: func(e int, rec map[string]any) error {
-			if apl.Due(e) {
+			if apl.Due(e) { // the file has the round after the last epoch too
 				if _, err := apl.Update(p.scores(p.x)); err != nil {
 					return err
 				}
@@ -142,7 +126,7 @@ func (p *problem) emAPL() (method, error) {
 			rec["negatives_assigned_so_far"] = apl.Labels.LtScalar(0).Sum().ItemInt()
 			return nil
 		},
-	}, err
+	}, p.use("em-apl", loss.Values{"alpha": h.get("alpha").number(), "beta": h.get("beta").number()}, apl)
 }
 
 func (p *problem) largeLoss(name string) (method, error) {
@@ -152,33 +136,13 @@ func (p *problem) largeLoss(name string) (method, error) {
 	if h.num("identity_comparison_repaired", 0) == 0 {
 		semantics = loss.Released
 	}
-	l, err := p.make(scheme, loss.Values{"delta_rel": h.get("delta_rel").number(), "semantics": float64(semantics)})
+	table, err := label.NewLargeLoss(p.observed)
 	if err != nil {
 		return method{}, err
 	}
-	table, err := label.NewLargeLoss(p.observed)
-	var corrections []any
+	corrections := p.collect("corrections", func(t *torch.Tensor) any { return plain(t.Nonzero().T()) })
 	return method{
 		family: robust,
-		loss: func(e int, rows []int, z *torch.Tensor) (*torch.Tensor, error) {
-			y, err := table.Lookup(rows)
-			if err != nil {
-				return nil, err
-			}
-			var flips *torch.Tensor
-			v, err := l.Value(loss.Batch{Logits: z, Observed: y, Epoch: e, Report: func(part string, t *torch.Tensor) {
-				switch part {
-				case "permanent_flips":
-					flips = t
-				case "corrections":
-					corrections = append(corrections, plain(t.Nonzero().T()))
-				}
-			}})
-			if err != nil {
-				return nil, err
-			}
-			return v, table.Flip(rows, flips)
-		},
 		after: func(_ int, rec map[string]any) error {
 			rec["labels_flipped_so_far"] = table.Labels.ToDType(p.dtype).Ne(p.observed).Nonzero()
 			return nil
@@ -186,11 +150,11 @@ func (p *problem) largeLoss(name string) (method, error) {
 		stop: dropped(3, 0),
 		end: func(out map[string]any) error {
 			if scheme == "LL-Cp" {
-				out["correction_index_per_step"] = corrections
+				out["correction_index_per_step"] = *corrections
 			}
 			return nil
 		},
-	}, err
+	}, p.use(scheme, loss.Values{"delta_rel": h.get("delta_rel").number(), "semantics": float64(semantics)}, table)
 }
 
 // dropped stops when the last mAP is more than points below the best, or after a number of epochs in a row without a better one (0 = never).
@@ -246,11 +210,7 @@ func (p *problem) robust(name string) (method, error) {
 			return nil
 		}
 	}
-	l, err := p.make(name, set)
-	m.loss = func(e int, rows []int, z *torch.Tensor) (*torch.Tensor, error) {
-		return l.Value(loss.Batch{Logits: z, Observed: p.pick(p.observed, rows), Pseudo: p.pick(pseudo, rows), Epoch: e})
-	}
-	return m, err
+	return m, p.use(name, set, &label.Given{Pseudo: pseudo})
 }
 
 // pseudoQuality is the line that AEVLP's code prints, whose f1 is half of F1.
@@ -287,16 +247,12 @@ func (p *problem) vlpl() (method, error) {
 	if err != nil {
 		return method{}, err
 	}
-	l, err := p.make("vlpl", loss.Values{"alpha": h.get("alpha").number(), "beta_pos": h.get("beta_pos").number(), "rho": h.get("rho").number()})
 	return method{
 		family: vlpl,
-		loss: func(_ int, rows []int, z *torch.Tensor) (*torch.Tensor, error) {
-			return l.Value(loss.Batch{Logits: z, Observed: p.pick(p.observed, rows), Pseudo: p.pick(pseudo, rows)})
-		},
 		end: func(out map[string]any) error {
 			out["pseudo_labels"], out["similarity_first_rows"] = pseudo, similarity.Slice(0, 0, min(8, p.n), 1)
 			out["pseudo_positive_count"], out["pseudo_negative_count"] = pseudo.EqScalar(1).Sum().ItemInt(), pseudo.EqScalar(-1).Sum().ItemInt()
 			return nil
 		},
-	}, err
+	}, p.use("vlpl", loss.Values{"alpha": h.get("alpha").number(), "beta_pos": h.get("beta_pos").number(), "rho": h.get("rho").number()}, &label.Given{Pseudo: pseudo})
 }
