@@ -3,7 +3,6 @@ package clip
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -380,7 +379,7 @@ func (m *Model) EncodeFiles(ctx context.Context, files [][]byte) (*torch.Tensor,
 
 // EncodePaths is EncodeFiles of files by name.
 func (m *Model) EncodePaths(ctx context.Context, paths []string) (*torch.Tensor, error) {
-	return m.encodeFiles(ctx, len(paths), func(i int) ([]byte, error) { return os.ReadFile(paths[i]) })
+	return m.encodeFiles(ctx, len(paths), func(i int) ([]byte, error) { return pixel.ReadFile(paths[i]) })
 }
 
 func (m *Model) encodeFiles(ctx context.Context, n int, fetch func(int) ([]byte, error)) (*torch.Tensor, error) {

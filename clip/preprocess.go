@@ -313,9 +313,7 @@ func (p *Preprocessor) one(d *decoding, b []byte, h, w int, dst []float32) error
 	if err != nil {
 		return err
 	}
-	if p.options.ApplyEXIF && info.Format != pixel.TIFF && pixel.Orientation(b) > 4 { // a TIFF header is turned already
-		info.W, info.H = info.H, info.W
-	}
+	info.W, info.H = info.Shown(b, p.options)
 	plan := p.Preprocess
 	if p.Via > 0 {
 		plan.Resize = Squash

@@ -109,7 +109,8 @@ func checkPhoto(raw RawSource, row int, o CheckOptions, buf []byte) (Photo, []by
 	}
 	p.Bytes, p.Sum = len(b), sha256.Sum256(b)
 	info, err := pixel.Header(b, o.Decode)
-	p.Format, p.Width, p.Height = info.Format, info.W, info.H
+	p.Format = info.Format
+	p.Width, p.Height = info.Shown(b, o.Decode)
 	if err == nil && !o.HeaderOnly {
 		_, err = safeDecode(b, o.Decode)
 	}

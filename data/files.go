@@ -13,8 +13,8 @@ import (
 	"github.com/gospml/gospml/data/pixel"
 )
 
-// MaxImageBytes is the largest image file that is read, 256 MiB.
-const MaxImageBytes = 256 << 20
+// MaxImageBytes is the largest image file that is read.
+const MaxImageBytes = pixel.MaxFileBytes
 
 const (
 	maxNameBytes = 4096
@@ -109,13 +109,12 @@ func (f *Files) ReadFile(row int, buf []byte) ([]byte, error) {
 		return buf[:0], err
 	}
 	defer file.Close()
-	st, err := file.Stat()
+	size, err := pixel.RegularSize(file)
+	if err == nil && size > MaxImageBytes {
+		err = fmt.Errorf("%d bytes are more than the %d allowed for an image file", size, MaxImageBytes)
+	}
 	if err != nil {
 		return buf[:0], err
-	}
-	size := st.Size()
-	if size > MaxImageBytes {
-		return buf[:0], fmt.Errorf("%d bytes are more than the %d allowed for an image file", size, MaxImageBytes)
 	}
 	if int64(cap(buf)) < size {
 		buf = make([]byte, size+size/4)
@@ -134,15 +133,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := file.Stat()
-	switch {
-	case err != nil:
-	case st.IsDir():
-		err = errors.New("this is a folder, not a file")
-	case !st.Mode().IsRegular():
-		err = fmt.Errorf("this is no regular file (%v)", st.Mode().Type())
-	}
-	if err != nil {
+	if _, err := pixel.RegularSize(file); err != nil {
 		file.Close()
 		return nil, err
 	}

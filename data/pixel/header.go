@@ -24,6 +24,14 @@ type Info struct {
 	W, H   int // as stored; EXIF orientations 5 to 8 swap them when applied (in TIFF files always)
 }
 
+// Shown is the size of the picture that a file of this header decodes to.
+func (i Info) Shown(b []byte, o Options) (w, h int) {
+	if o.ApplyEXIF && i.Format != TIFF && Orientation(b) > 4 {
+		return i.H, i.W
+	}
+	return i.W, i.H
+}
+
 // Sniff tells the format from a file's first bytes.
 func Sniff(b []byte) (Format, error) {
 	has := func(prefix string) bool { return len(b) >= len(prefix) && string(b[:len(prefix)]) == prefix }

@@ -24,7 +24,7 @@ type Options struct {
 
 func (o Options) maxPixels() int64 {
 	if o.MaxPixels > 0 {
-		return o.MaxPixels
+		return min(o.MaxPixels, 1<<40) // more than any format can say, and no product with it overflows
 	}
 	return DefaultMaxPixels
 }

@@ -42,6 +42,8 @@ func main() {
 	flag.IntVar(&o.Workers, "workers", 0, "photos that are tagged at once (0: one a core)")
 	flag.StringVar(&o.Device, "device", train.DeviceAuto, "where to tag and train: auto (a graphics card where there is one), cpu, cuda or cuda:N")
 	hosts := flag.String("hosts", "", "names with commas between under which clients may call a service on a loopback address, beside localhost")
+	flag.StringVar(&o.EXIF, "exif", "", "orientation of photos: apply or ignore (default: what the model was trained with)")
+	flag.Int64Var(&o.MaxPixels, "max-pixels", 0, "photos of more pixels are refused (0: 64 megapixels)")
 	flag.Parse()
 	o.Hosts = strings.FieldsFunc(*hosts, func(r rune) bool { return r == ',' })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -32,6 +32,9 @@ type Options struct {
 	Device  string   // of tagging, and of training where the request names none: auto, cpu, cuda or cuda:N
 	Hosts   []string // names of the service where it listens on a loopback address, beside localhost
 	Bodies  int      // photos that are in memory at once, of 32 MB at most; 0: 16
+	// EXIF says what is done with the orientation of a photo: apply or ignore; empty: what its model was trained with. MaxPixels bounds a photo; 0: 64 megapixels.
+	EXIF      string
+	MaxPixels int64
 }
 
 // Service tags photos with the model of one run and does one training at a time. It is safe for many goroutines.
@@ -130,7 +133,7 @@ func (s *Service) use(ctx context.Context, run string) error {
 	default:
 		return errLoading
 	}
-	t, err := model.OpenTagger(filepath.Join(s.o.Runs, run), model.TaggerOptions{Workers: s.o.Workers, Device: s.o.Device})
+	t, err := model.OpenTagger(filepath.Join(s.o.Runs, run), model.TaggerOptions{Workers: s.o.Workers, Device: s.o.Device, EXIF: s.o.EXIF, MaxPixels: s.o.MaxPixels})
 	if err != nil {
 		<-s.loads
 		return err

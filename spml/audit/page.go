@@ -35,8 +35,9 @@ const (
 // PageOptions of WritePage.
 type PageOptions struct {
 	Title  string
-	Photos int    // candidates that are shown; 0: 200
-	Repeat string // the command that made it
+	Photos int           // candidates that are shown; 0: 200
+	Repeat string        // the command that made it
+	Pixels pixel.Options // how photos are decoded
 }
 
 type card struct {
@@ -99,13 +100,13 @@ func (t *Table) WritePage(w io.Writer, ds *data.Dataset, o PageOptions) error {
 		}
 		if src != nil {
 			var err error
-			if c.Photo, err = thumbnail(src, x.Row, photoSide); err != nil {
+			if c.Photo, err = thumbnail(src, x.Row, photoSide, o.Pixels); err != nil {
 				c.Bad = err.Error()
 			}
 			for i, n := range x.Neighbours[:min(nearShown, len(x.Neighbours))] {
 				row := rows[n]
 				if _, ok := small[row]; !ok {
-					if small[row], err = thumbnail(src, row, neighbourSide); err != nil {
+					if small[row], err = thumbnail(src, row, neighbourSide, o.Pixels); err != nil {
 						continue
 					}
 				}
@@ -120,12 +121,12 @@ func (t *Table) WritePage(w io.Writer, ds *data.Dataset, o PageOptions) error {
 }
 
 // thumbnail is a row's photo as a data URL.
-func thumbnail(src data.RawSource, row, side int) (template.URL, error) {
+func thumbnail(src data.RawSource, row, side int, o pixel.Options) (template.URL, error) {
 	b, err := src.ReadFile(row, nil)
 	if err != nil {
 		return "", err
 	}
-	rgb, err := pixel.Decode(b, pixel.Options{})
+	rgb, err := pixel.Decode(b, o)
 	if err != nil {
 		return "", err
 	}

@@ -46,6 +46,7 @@ type Input struct {
 	CropPct       float64    `json:"crop_pct"`  // 1: all of the picture
 	Mean          [3]float32 `json:"mean"`
 	Std           [3]float32 `json:"std"`
+	EXIF          string     `json:"exif,omitempty"` // apply or ignore: what training did with the orientation of photos; "" is ignore
 }
 
 // ThresholdOf is above what class c counts as present.

@@ -26,6 +26,9 @@ func (t *Tagger) Explain(ctx context.Context, photo []byte) (*Explanation, error
 	var e *Explanation
 	err := t.pool.Run(ctx, func() error {
 		x, err := t.input(photo)
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}

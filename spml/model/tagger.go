@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"runtime"
 	"sort"
 	"sync"
@@ -24,6 +24,7 @@ type Tagger struct {
 	device torch.Device
 	pool   *torch.Pool
 	spare  chan *pixel.Decoder // one for each worker
+	pixels pixel.Options
 }
 
 // Label is one class with its probability.
@@ -38,6 +39,13 @@ type TaggerOptions struct {
 	Workers int // photos that are computed at once, each on one core
 	// Device is where: auto (the default: a graphics card where there is one), cpu, cuda or cuda:N.
 	Device string
+	// EXIF says what is done with the orientation of a photo: apply or ignore. "" is what the model was trained with, as its config.json records it; without
+	// a record, ignore.
+	EXIF string
+	// MaxPixels, MaxScans and MaxMemory bound a photo as those of pixel.Options do; 0 means their defaults. A photo beyond them is a pixel.ErrTooLarge.
+	MaxPixels int64
+	MaxScans  int
+	MaxMemory int64
 }
 
 // OpenTagger reads the model of a run directory (or a model folder itself).
@@ -62,13 +70,19 @@ func OpenTagger(dir string, opt TaggerOptions) (_ *Tagger, err error) {
 	if _, err := Fix(m); err != nil {
 		return nil, err
 	}
-	t := &Tagger{Config: opened.Config, model: m, device: device}
+	if opt.EXIF == "" {
+		opt.EXIF = opened.Config.PretrainedCfg.EXIF
+	}
+	t := &Tagger{Config: opened.Config, model: m, device: device, pixels: pixel.Options{MaxPixels: opt.MaxPixels, MaxScans: opt.MaxScans, MaxMemory: opt.MaxMemory}}
+	if t.pixels.ApplyEXIF, err = pixel.ParseEXIF(opt.EXIF); err != nil {
+		return nil, err
+	}
 	if opt.Workers < 1 {
 		opt.Workers = runtime.NumCPU()
 	}
 	t.spare = make(chan *pixel.Decoder, opt.Workers)
 	for range opt.Workers {
-		d, err := pixel.NewDecoder(pixel.Options{})
+		d, err := pixel.NewDecoder(t.pixels)
 		if err != nil {
 			return nil, errors.Join(err, t.closeDecoders())
 		}
@@ -77,6 +91,9 @@ func OpenTagger(dir string, opt TaggerOptions) (_ *Tagger, err error) {
 	t.pool, err = torch.NewPool(opt.Workers)
 	return t, err
 }
+
+// Pixels are the options that photos are decoded with, for who shows them beside their labels.
+func (t *Tagger) Pixels() pixel.Options { return t.pixels }
 
 // Device is where the model computes.
 func (t *Tagger) Device() torch.Device { return t.device }
@@ -136,9 +153,9 @@ func (t *Tagger) labels(p []float32) []Label {
 
 // TagFile is Tag for a file; errors name it.
 func (t *Tagger) TagFile(ctx context.Context, path string) ([]Label, error) {
-	b, err := os.ReadFile(path)
+	b, err := pixel.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, named(path, err)
 	}
 	labels, err := t.Tag(ctx, b)
 	if err != nil {
@@ -147,11 +164,23 @@ func (t *Tagger) TagFile(ctx context.Context, path string) ([]Label, error) {
 	return labels, nil
 }
 
+// named puts a path before an error that does not begin with it.
+func named(path string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
 // Probabilities decodes one photo and returns σ(z) for every class, in the order of Config.LabelNames.
 func (t *Tagger) Probabilities(ctx context.Context, photo []byte) (out []float32, err error) {
 	defer caught.Recover(&err)
 	err = t.pool.Run(ctx, func() error {
 		x, err := t.input(photo)
+		if err == nil {
+			err = ctx.Err() // nobody may wait for the network's pass any more
+		}
 		if err != nil {
 			return err
 		}

@@ -52,9 +52,9 @@ const (
 	photoLabels  = 5
 )
 
-// Thumbnail decodes a photo and makes it small.
-func Thumbnail(photo []byte) (*pixel.RGB, error) {
-	rgb, err := pixel.Decode(photo, pixel.Options{})
+// Thumbnail decodes a photo, as its options say, and makes it small.
+func Thumbnail(photo []byte, o pixel.Options) (*pixel.RGB, error) {
+	rgb, err := pixel.Decode(photo, o)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +75,8 @@ func DataURI(m image.Image) (template.URL, error) {
 }
 
 // draw puts in the photo, and with a map of h rows and w columns the heat over it.
-func (p *Photo) draw(file []byte, heat []float32, h, w int) error {
-	small, err := Thumbnail(file)
+func (p *Photo) draw(file []byte, o pixel.Options, heat []float32, h, w int) error {
+	small, err := Thumbnail(file, o)
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
 	}
@@ -95,7 +95,7 @@ func (p *Photo) draw(file []byte, heat []float32, h, w int) error {
 }
 
 // SetPhoto puts in the photo of a card.
-func (p *Photo) SetPhoto(file []byte) error { return p.draw(file, nil, 0, 0) }
+func (p *Photo) SetPhoto(file []byte, o pixel.Options) error { return p.draw(file, o, nil, 0, 0) }
 
 // reader opens a run's data set for its photos and its model; nil functions where there are none, with the reason as a note of the run.
 func (r *run) reader() (ds *data.Dataset, raw data.RawSource, t *model.Tagger, err error) {
@@ -119,7 +119,7 @@ func (r *run) reader() (ds *data.Dataset, raw data.RawSource, t *model.Tagger, e
 		r.notes = append(r.notes, "The data set has no photos to look at.")
 		return nil, nil, nil, ds.Close()
 	}
-	if t, err = model.OpenTagger(r.Record.Dir, model.TaggerOptions{Workers: 1}); err != nil {
+	if t, err = model.OpenTagger(r.Record.Dir, model.TaggerOptions{Workers: 1, MaxPixels: int64(c.MaxPixels)}); err != nil {
 		return nil, nil, nil, errors.Join(err, ds.Close())
 	}
 	return ds, raw, t, nil
@@ -196,11 +196,11 @@ func (r *run) photo(ctx context.Context, raw data.RawSource, t *model.Tagger, i 
 		if !errors.Is(err, train.ErrData) {
 			return nil, fmt.Errorf("%s: %w", p.Name, err)
 		}
-		return p, p.draw(file, nil, 0, 0) // the head has no map for a label
+		return p, p.draw(file, t.Pixels(), nil, 0, 0) // the head has no map for a label
 	}
 	kind := map[string]string{"cam": "class activation", "attention": "attention"}[x.Kind]
 	p.HeatOf = fmt.Sprintf("%s for %s", kind, r.ds.Classes[worst])
-	return p, p.draw(file, x.Maps[worst], x.H, x.W)
+	return p, p.draw(file, t.Pixels(), x.Maps[worst], x.H, x.W)
 }
 
 // shown are the labels of a card: those that the photo has and the most probable others, by probability.

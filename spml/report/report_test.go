@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/gospml/gospml/data/pixel"
 	"image"
 	"image/png"
 	"os"
@@ -61,14 +62,14 @@ func TestWritePhotos(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, png.Encode(&b, m))
 	p := Photo{Name: "x.png", Labels: []PhotoLabel{{"dog", []PhotoBar{{0.25, false}, {0.75, true}}, -1}}}
-	require.NoError(t, p.draw(b.Bytes(), nil, 0, 0))
+	require.NoError(t, p.draw(b.Bytes(), pixel.Options{}, nil, 0, 0))
 	var out bytes.Buffer
 	require.NoError(t, WritePhotos(&out, "two models", "", [2]string{"a", "b"}, []Photo{p}, nil))
 	for _, want := range []string{"data:image/jpeg;base64,", "width:25%", "width:75%", "0.75", "dog"} {
 		require.Contains(t, out.String(), want)
 	}
 	require.NotContains(t, out.String(), "<script")
-	require.Error(t, p.draw([]byte("no picture"), nil, 0, 0))
+	require.Error(t, p.draw([]byte("no picture"), pixel.Options{}, nil, 0, 0))
 }
 
 func TestEpochRows(t *testing.T) {

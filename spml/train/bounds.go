@@ -18,7 +18,7 @@ var bounds = map[string][2]float64{
 	"weight_decay": {0, 1e6}, "momentum": {0, 1}, "warmup_epochs": {0, 100_000}, "freeze_epochs": {0, 100_000}, "clip_norm": {0, 1e12}, "ema": {0, 1},
 	"pct_start": {0, 1}, "power": {0, 100}, "gamma": {0, 1}, "step_epochs": {0, 100_000}, "micro_batch": {0, 1 << 20},
 	"patience": {0, 100_000}, "max_drop": {0, 1e6}, "keep_last": {0, 100_000}, "keep_best": {0, 100_000}, "max_steps": {0, 1e12},
-	"threads": {0, 4096}, "cache_mb": {0, 1 << 30}, "cache_file_mb": {0, 1 << 30},
+	"threads": {0, 4096}, "cache_mb": {0, 1 << 30}, "cache_file_mb": {0, 1 << 30}, "max_pixels": {0, 1 << 32},
 }
 
 // Longest texts of settings, in bytes.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/internal/fault"
 	"github.com/gospml/gospml/spml/loss"
@@ -90,9 +91,13 @@ type Config struct {
 	OptimizerInBackward bool `yaml:"optimizer_in_backward,omitempty"`
 	// Deterministic makes operators fail that may give other bits the next time (torch.SetDeterministic, torch.SetCuDNNDeterministic). It holds for the whole process and stays on.
 	// CPU runs give the same bits without it.
-	Deterministic bool  `yaml:"deterministic,omitempty"`
-	ImageSize     int   `yaml:"image_size"`
-	Flip          *bool `yaml:"flip"` // mirror training images with probability 0.5; default true for FineTune
+	Deterministic bool `yaml:"deterministic,omitempty"`
+	ImageSize     int  `yaml:"image_size"`
+	// EXIF says what is done with the orientation of photos: apply, or ignore as the papers' loaders do. The default is ignore with a Preset, which stands for a paper's
+	// settings, else apply.
+	EXIF      string `yaml:"exif"`
+	MaxPixels int    `yaml:"max_pixels,omitempty"` // larger photos are left out as broken ones; 0 = pixel.DefaultMaxPixels
+	Flip      *bool  `yaml:"flip"`                 // mirror training images with probability 0.5; default true for FineTune
 
 	Epochs    int     `yaml:"epochs"`
 	BatchSize int     `yaml:"batch_size"`
@@ -172,6 +177,15 @@ func (c Config) Resolve() (Config, error) {
 	}
 	if _, err := e.Resolve(c.Preset, c.Params); err != nil {
 		return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
+	}
+	if c.EXIF == "" {
+		c.EXIF = pixel.EXIFApply
+		if c.Preset != "" {
+			c.EXIF = pixel.EXIFIgnore
+		}
+	}
+	if _, err := pixel.ParseEXIF(c.EXIF); err != nil {
+		return fail("%v", err)
 	}
 	def(&c.Preset, "voc")
 	shapes := c.Data == ShapesName
@@ -273,6 +287,11 @@ func (c Config) Resolve() (Config, error) {
 		return fail("log_eps is %v, want 0 (exact) or a small positive number", c.LogEps)
 	}
 	return c, nil
+}
+
+// Pixels are the options that the run's photos are decoded with.
+func (c Config) Pixels() pixel.Options {
+	return pixel.Options{ApplyEXIF: c.EXIF == pixel.EXIFApply, MaxPixels: int64(c.MaxPixels)}
 }
 
 func def[T comparable](p *T, v T) {

@@ -42,6 +42,7 @@ type EvalOptions struct {
 	DataOptions string // choices of data.Open for Data, as Config.DataOptions
 	// Device is where: auto (the default), cpu, cuda or cuda:N. Where the run was trained does not matter.
 	Device string
+	EXIF   string // apply or ignore; empty: as the run was trained
 }
 
 // Evaluate scores the saved model of a run on a part of its data.
@@ -60,6 +61,9 @@ func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Rep
 		c.Data, c.DataOptions = o.Data, o.DataOptions
 	}
 	c.Device = o.Device
+	if o.EXIF != "" {
+		c.EXIF = o.EXIF
+	}
 	if c, err = c.Resolve(); err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func newNetwork(s *session) (*network, error) {
 
 // loaderOptions are the settings of the loader's cache.
 func (s *session) loaderOptions(side int) data.LoaderOptions {
-	o := data.LoaderOptions{Width: side, Height: side, Log: s.ev.logger()}
+	o := data.LoaderOptions{Width: side, Height: side, Log: s.ev.logger(), Read: data.ReadOptions{Decode: s.c.Pixels()}}
 	if s.cacheBytes == 0 || s.c.Cache == string(data.CacheNone) {
 		return o
 	}
@@ -162,7 +162,7 @@ func modelConfigOf(c Config, m *method.Method, ds *data.Dataset, dim int) model.
 	return model.Config{
 		HeadSpec: c.headSpec(), Architecture: c.Backbone, NumClasses: ds.C(), NumFeatures: dim, LabelNames: ds.Classes, Threshold: m.Present(), Method: c.Method,
 		PretrainedCfg: model.Input{
-			InputSize: [3]int{3, c.ImageSize, c.ImageSize}, Interpolation: "bilinear", CropMode: "squash", CropPct: 1, Mean: pixel.ImageNetMean, Std: pixel.ImageNetStd,
+			InputSize: [3]int{3, c.ImageSize, c.ImageSize}, Interpolation: "bilinear", CropMode: "squash", CropPct: 1, Mean: pixel.ImageNetMean, Std: pixel.ImageNetStd, EXIF: c.EXIF,
 		},
 	}
 }

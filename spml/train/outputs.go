@@ -26,6 +26,7 @@ type OutputsOptions struct {
 	Parts       []data.Split // nil: all rows
 	// Device is where: auto (the default), cpu, cuda or cuda:N. Where the run was trained does not matter.
 	Device string
+	EXIF   string // apply or ignore; empty: as the run was trained
 }
 
 // ComputeOutputs applies the saved model of a run to rows of its own or of another data set. The caller closes the data set.
@@ -38,6 +39,9 @@ func ComputeOutputs(ctx context.Context, dir string, o OutputsOptions, ev Events
 		c.Data, c.DataOptions = o.Data, o.DataOptions
 	}
 	c.Device = o.Device
+	if o.EXIF != "" {
+		c.EXIF = o.EXIF
+	}
 	if c, err = c.Resolve(); err != nil {
 		return nil, nil, err
 	}

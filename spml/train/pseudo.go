@@ -16,7 +16,7 @@ var clipTypes = map[string]torch.DType{"": torch.Float32, "fp32": torch.Float32,
 
 // openClip opens the image-text model of a run.
 func (c *Config) openClip(d torch.Device) (*clip.Model, error) {
-	o := clip.Options{DType: clipTypes[c.ClipPrecision], Device: d}
+	o := clip.Options{DType: clipTypes[c.ClipPrecision], Device: d, Pixels: c.Pixels()}
 	if c.Clip == BuiltinClip {
 		return clip.OpenBuiltin(o)
 	}
@@ -33,7 +33,7 @@ func (c *Config) labelSettings() (vlm.Settings, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Seed = c.Seed
+	s.Seed, s.ApplyEXIF, s.MaxPixels = c.Seed, c.Pixels().ApplyEXIF, int64(c.MaxPixels)
 	for part := range strings.FieldsFuncSeq(c.PseudoOptions, func(r rune) bool { return r == ',' || r == ';' }) {
 		name, value, ok := strings.Cut(part, "=")
 		if !ok {

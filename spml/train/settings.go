@@ -96,6 +96,8 @@ var settingDocs = map[string]string{
 	"device":          "where to compute: auto (a graphics card where there is one, else the CPU), cpu, cuda or cuda:N (default auto)",
 	"threads":         "threads per operation (0: all cores)",
 	"cache_mb":        "memory for decoded images in MB (default 4096)",
+	"exif":            "orientation of photos: apply, or ignore as the papers' loaders do (default: ignore with --preset or --recipe, else apply)",
+	"max_pixels":      "photos of more pixels are left out as broken ones (default 67108864)",
 	"cache":           "where decoded images are kept: auto (memory, or a file where they do not fit and cache_dir is given), memory, file or none",
 	"cache_dir":       "folder for a file of decoded images, on a fast disk; the file is gone with the process",
 	"cache_file_mb":   "largest such file in MB (default: what the images need)",

@@ -25,6 +25,7 @@ type ImageCache struct {
 type imageKey struct {
 	set       string
 	row, w, h int
+	turned    bool // as its EXIF orientation says
 }
 
 // NewImageCache makes a cache of at most so many bytes.
@@ -56,8 +57,9 @@ type cachedSource struct {
 
 type cachedReader struct {
 	data.Reader
-	cache *ImageCache
-	set   string
+	cache  *ImageCache
+	set    string
+	turned bool
 }
 
 func (s *cachedSource) NewReader(o data.ReadOptions) (data.Reader, error) {
@@ -65,7 +67,7 @@ func (s *cachedSource) NewReader(o data.ReadOptions) (data.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cachedReader{r, s.cache, s.set}, nil
+	return &cachedReader{r, s.cache, s.set, o.Decode.ApplyEXIF}, nil
 }
 
 // ReadFile gives what the source gives: files are not cached.
@@ -78,7 +80,7 @@ func (s *cachedSource) ReadFile(row int, buf []byte) ([]byte, error) {
 }
 
 func (r *cachedReader) Read(row, w, h int, dst []byte) error {
-	k, c := imageKey{r.set, row, w, h}, r.cache
+	k, c := imageKey{r.set, row, w, h, r.turned}, r.cache
 	c.mu.RLock()
 	b := c.images[k]
 	c.mu.RUnlock()

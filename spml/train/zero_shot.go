@@ -50,7 +50,7 @@ func ZeroShot(ctx context.Context, c Config) (scores *Scores, mAP float64, err e
 		if err != nil {
 			return err
 		}
-		set.Tau = zeroShotTau
+		set.Tau, set.ApplyEXIF, set.MaxPixels = zeroShotTau, c.Pixels().ApplyEXIF, int64(c.MaxPixels)
 		l, err := vlm.New(ctx, m, ds.Classes, set)
 		if err != nil {
 			return err

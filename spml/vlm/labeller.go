@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"github.com/gospml/gospml/clip"
-	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/label"
@@ -49,7 +48,7 @@ func New(ctx context.Context, m *clip.Model, classes []string, s Settings) (*Lab
 	}
 	h, w := m.ImageSize()
 	l := &Labeller{settings: s, classes: classes, model: m}
-	if l.prepare, err = clip.NewPreprocessor(p, h, w, 0, pixel.Options{}); err != nil {
+	if l.prepare, err = clip.NewPreprocessor(p, h, w, 0, s.pixels()); err != nil {
 		return nil, err
 	}
 	raw, err := l.features(ctx, c)

@@ -3,6 +3,7 @@ package vlm
 import (
 	"errors"
 	"fmt"
+	"github.com/gospml/gospml/data/pixel"
 	"slices"
 	"strings"
 
@@ -65,6 +66,13 @@ type Settings struct {
 	Seed         uint32   `json:"seed"`                    // of tiles and noise
 	Cache        string   `json:"-"`                       // folder that keeps features of prompts by model and prompts (TextCache); "": none
 	Batch        int      `json:"batch"`                   // photos at a time
+	ApplyEXIF    bool     `json:"apply_exif,omitempty"`    // photos are turned as their EXIF orientation says
+	MaxPixels    int64    `json:"max_pixels,omitempty"`    // of a photo; 0: pixel.DefaultMaxPixels
+}
+
+// pixels are the options that photos are decoded with.
+func (s *Settings) pixels() pixel.Options {
+	return pixel.Options{ApplyEXIF: s.ApplyEXIF, MaxPixels: s.MaxPixels}
 }
 
 // numbers are a column of the papers' tables.

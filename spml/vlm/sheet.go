@@ -59,7 +59,7 @@ func (l *Labeller) sheet(ds *data.Dataset, src data.RawSource, all []part, o Out
 				done++
 				c := card{Evidence: e}
 				if e.Error == "" {
-					if err := c.draw(src); err != nil {
+					if err := c.draw(src, l.settings.pixels()); err != nil {
 						return err
 					}
 				}
@@ -74,12 +74,12 @@ func (l *Labeller) sheet(ds *data.Dataset, src data.RawSource, all []part, o Out
 }
 
 // draw puts in the thumbnail and the tiles that the positives come from.
-func (c *card) draw(src data.RawSource) error {
+func (c *card) draw(src data.RawSource, o pixel.Options) error {
 	b, err := src.ReadFile(c.Row, nil)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Image, err)
 	}
-	rgb, err := pixel.Decode(b, pixel.Options{})
+	rgb, err := pixel.Decode(b, o)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Image, err)
 	}

@@ -44,6 +44,7 @@ type auditFlags struct {
 	weights                              map[string]string
 	top, photos, k                       int
 	asJSON                               bool
+	pixels                               photoFlags
 }
 
 func newAudit() *cobra.Command {
@@ -90,6 +91,7 @@ what it rests on. spml audit import takes back the page's or the table's CSV, La
 	f.StringVar(&o.prefix, "label-studio-prefix", "/data/local-files/?d=", "what stands before a photo's name in the tasks of Label Studio")
 	f.StringVar(&o.photosIn, "photos-in", "", "folder of the photos as FiftyOne sees it (default: the data set's)")
 	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, json or off")
+	o.pixels.add(f, "", " (default: as the run was trained)")
 	f.BoolVar(&o.asJSON, "json", false, "print audit.json")
 	cmd.AddCommand(newAuditImport())
 	return cmd
@@ -140,6 +142,20 @@ func (o *auditFlags) audit(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
+	config, err := train.ReadRun(o.run)
+	if err != nil {
+		return err
+	}
+	if err := o.pixels.check(); err != nil {
+		return err
+	}
+	if c.EXIF = o.pixels.exif; c.EXIF == "" {
+		c.EXIF = config.EXIF
+	}
+	o.pixels.exif = c.EXIF
+	if o.load.pixels, err = o.pixels.options(); err != nil {
+		return err
+	}
 	if o.clip != "" {
 		path := o.clip
 		if path == train.BuiltinClip {
@@ -158,10 +174,6 @@ func (o *auditFlags) audit(cmd *cobra.Command) (err error) {
 	}
 	defer e.Data.Close()
 	t, err := audit.Rank(cmd.Context(), e, audit.Options{Of: o.of, Weights: weights, Top: o.top})
-	if err != nil {
-		return err
-	}
-	config, err := train.ReadRun(o.run)
 	if err != nil {
 		return err
 	}
@@ -212,7 +224,7 @@ func (o *auditFlags) write(ds *data.Dataset, t *audit.Table, rec *auditRecord) e
 	}{
 		{"audit.csv", t.WriteCSV}, {"audit.jsonl", t.WriteJSONL},
 		{"audit.html", func(w io.Writer) error {
-			return t.WritePage(w, ds, audit.PageOptions{Photos: o.photos, Repeat: rec.Command})
+			return t.WritePage(w, ds, audit.PageOptions{Photos: o.photos, Repeat: rec.Command, Pixels: o.load.pixels})
 		}},
 		{"label-studio.json", func(w io.Writer) error { return t.WriteLabelStudio(w, ds, o.prefix) }},
 		{"label-studio.xml", func(w io.Writer) error { return audit.WriteLabelStudioConfig(w, ds.Classes) }},

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/torch"
 )
@@ -31,7 +32,10 @@ Face folders, bare safetensors. A model is a folder or one of its files; what it
 }
 
 // loadFlags are what a file without a configuration does not say.
-type loadFlags struct{ act, device string }
+type loadFlags struct {
+	act, device string
+	pixels      pixel.Options // of photos
+}
 
 // addDevice adds --device for commands that compute.
 func (l *loadFlags) addDevice(cmd *cobra.Command) {

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -29,6 +30,7 @@ import (
 var extras = []string{"patch_tokens", "pixel_values", "input_ids"}
 
 type encodeFlags struct {
+	pixels                             photoFlags
 	load                               loadFlags
 	model, texts, inputs, size, dtype  string
 	preprocess, out, progress          string
@@ -65,6 +67,7 @@ names) and texts; the names are in the file's metadata. An interrupted run goes 
 	f.BoolVar(&o.pixelValues, "pixel-values", false, "the same as --with pixel_values")
 	f.BoolVar(&o.inputIDs, "input-ids", false, "the same as --with input_ids")
 	f.IntVar(&o.batch, "batch", 0, "pictures or texts at a time (0: 32)")
+	o.pixels.add(f, pixel.EXIFApply, "")
 	f.StringVar(&o.out, "out", "", "safetensors file to write")
 	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, json, off")
 	return cmd
@@ -76,7 +79,7 @@ func openClip(cmd *cobra.Command, path string, load loadFlags, dtype, size strin
 	if err != nil {
 		return nil, err
 	}
-	o := clip.Options{Load: l, Batch: batch, Preprocess: p}
+	o := clip.Options{Load: l, Batch: batch, Preprocess: p, Pixels: load.pixels}
 	if o.DType, err = parseDType(dtype); err != nil {
 		return nil, err
 	}
@@ -123,6 +126,8 @@ func (o *encodeFlags) run(cmd *cobra.Command, args []string) error {
 		}
 	}
 	switch {
+	case o.pixels.check() != nil:
+		return o.pixels.check()
 	case o.out == "":
 		return usageError{errors.New("where to? --out FILE.safetensors")}
 	case len(o.images) == 0 && o.texts == "" && o.inputs == "":
@@ -149,6 +154,9 @@ func (o *encodeFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	texts, err := readTexts(o.texts)
 	if err != nil {
+		return err
+	}
+	if o.load.pixels, err = o.pixels.options(); err != nil {
 		return err
 	}
 	m, err := openClip(cmd, o.model, o.load, o.dtype, o.size, o.batch, variant)
@@ -334,7 +342,7 @@ func (o *encodeFlags) encodePictures(cmd *cobra.Command, m *clip.Model, paths []
 func (o *encodeFlags) fingerprint(m *clip.Model, paths []string) (string, error) {
 	h := sha256.New()
 	l := m.Loaded()
-	fmt.Fprintln(h, m.Config(), o.dtype, m.Device(), o.size, o.preprocess, l.Weights, l.Stored)
+	fmt.Fprintln(h, m.Config(), o.dtype, m.Device(), o.size, o.preprocess, l.Weights, l.Stored, o.pixels)
 	dir := l.Path
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
 		dir = filepath.Dir(dir)

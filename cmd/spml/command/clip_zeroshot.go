@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/internal/screen"
 	tagged "github.com/gospml/gospml/spml/model"
@@ -18,6 +19,7 @@ import (
 func newClipZeroShot() *cobra.Command {
 	var (
 		load      loadFlags
+		pixels    photoFlags
 		model     string
 		labels    []string
 		templates []string
@@ -48,6 +50,10 @@ with each other and are no probabilities of each being there.
 				if !strings.Contains(t, "{}") {
 					return usageError{fmt.Errorf("--template %q has no {} for the label", t)}
 				}
+			}
+			var err error
+			if load.pixels, err = pixels.options(); err != nil {
+				return err
 			}
 			m, err := openClip(cmd, model, load, dtype, size, 0, nil)
 			if err != nil {
@@ -119,6 +125,7 @@ with each other and are no probabilities of each being there.
 	f.StringVar(&model, "model", "", "folder or file of a CLIP (default: the small built-in one, which knows drawn shapes only)")
 	f.StringSliceVar(&labels, "labels", nil, "names, separated by commas, or a file with a name a line")
 	f.StringArrayVar(&templates, "template", nil, "prompt with {} for the name; several are averaged (default: "+clip.DefaultTemplate+")")
+	pixels.add(f, pixel.EXIFApply, "")
 	f.StringVar(&dtype, "dtype", "float32", "arithmetic: float32, bfloat16, float16")
 	f.StringVar(&size, "image-size", "", "N or HxW instead of the model's")
 	f.IntVar(&top, "top", 10, "labels per photo (0: all)")

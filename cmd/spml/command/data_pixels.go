@@ -17,9 +17,9 @@ import (
 
 func newDataPixels() *cobra.Command {
 	var (
-		resize, colours, exif, out string
-		crc, asJSON                bool
-		maxPixels                  int64
+		resize, colours, out string
+		crc, asJSON          bool
+		photos               photoFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "pixels FILE …",
@@ -40,21 +40,17 @@ and torchvision-float-bicubic of its tensors by way of float32.`,
 			if err != nil {
 				return usageError{err}
 			}
-			notices := &pixel.Notices{Func: func(s string) { plain.Fprintf(cmd.ErrOrStderr(), "spml: %s\n", s) }}
-			o := pixel.Options{MaxPixels: maxPixels, Notices: notices}
+			o, err := photos.options()
+			if err != nil {
+				return err
+			}
+			o.Notices = &pixel.Notices{Func: func(s string) { plain.Fprintf(cmd.ErrOrStderr(), "spml: %s\n", s) }}
 			switch colours {
 			case "right":
 			case "pillow":
 				o.PillowGray16 = true
 			default:
 				return usageError{fmt.Errorf("--pixels %q: right or pillow", colours)}
-			}
-			switch exif {
-			case "ignore":
-			case "apply":
-				o.ApplyEXIF = true
-			default:
-				return usageError{fmt.Errorf("--exif %q: ignore or apply", exif)}
 			}
 			if out != "" && len(args) > 1 {
 				return usageError{fmt.Errorf("--out takes one picture, got %d", len(args))}
@@ -98,9 +94,8 @@ and torchvision-float-bicubic of its tensors by way of float32.`,
 	f := cmd.Flags()
 	f.StringVar(&resize, "resize", "", "squash:N, squash:WxH, short:N (short side, nothing cut off) or clip:N (short side and centre crop), then :FILTER if another is wanted")
 	f.StringVar(&colours, "pixels", "right", "16-bit grey: right (its high byte) or pillow (clipped to white, as Pillow does)")
-	f.StringVar(&exif, "exif", "ignore", "EXIF orientation: ignore, as in all training code, or apply")
+	photos.add(f, pixel.EXIFApply, "")
 	f.StringVar(&out, "out", "", "write the pixels to this .npy file")
-	f.Int64Var(&maxPixels, "max-pixels", pixel.DefaultMaxPixels, "refuse larger pictures, from their header")
 	f.BoolVar(&crc, "crc", false, "print only the CRC-32")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

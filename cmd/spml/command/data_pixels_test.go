@@ -68,7 +68,7 @@ func TestDataPixels(t *testing.T) {
 
 	for text, want := range map[string]string{
 		"--resize=squash:0": "squash:N", "--resize=squash": "squash:N", "--resize=clip:3x4": "squash:N", "--resize=zoom:3": "squash:N", "--resize=squash:4:lanczos": "unknown filter",
-		"--pixels=wrong": "right or pillow", "--exif=turn": "ignore or apply", "--max-pixels=5": "3×2 pixels are more than the limit of 5",
+		"--pixels=wrong": "right or pillow", "--exif=turn": "apply or ignore", "--max-pixels=5": "3×2 pixels are more than the limit of 5",
 	} {
 		_, _, err := execute("data", "pixels", path, text)
 		require.ErrorContains(t, err, want, text)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/npy"
@@ -22,6 +23,7 @@ var errBadPhotos = errors.New("photos cannot be read")
 
 func newDataCheck() *cobra.Command {
 	var jobs int
+	var photos photoFlags
 	cmd := &cobra.Command{
 		Use:   "check PATH",
 		Short: "Decode every photo and name the ones that cannot be read",
@@ -31,8 +33,13 @@ func newDataCheck() *cobra.Command {
 		Args: exactly(1, "one data set"),
 	}
 	flags := dataFlags(cmd.Flags())
+	photos.add(cmd.Flags(), pixel.EXIFApply, "")
 	cmd.Flags().IntVar(&jobs, "jobs", 0, "photos at a time (0: all cores)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		decode, err := photos.options()
+		if err != nil {
+			return err
+		}
 		d, err := openData(args[0], flags)
 		if err != nil {
 			return err
@@ -44,7 +51,7 @@ func newDataCheck() *cobra.Command {
 		e := json.NewEncoder(cmd.OutOrStdout())
 		e.SetEscapeHTML(false)
 		bad := 0
-		err = data.CheckPhotos(cmd.Context(), d, data.CheckOptions{Jobs: jobs}, func(p data.Photo) error {
+		err = data.CheckPhotos(cmd.Context(), d, data.CheckOptions{Jobs: jobs, Decode: decode}, func(p data.Photo) error {
 			if p.Err == nil {
 				return nil
 			}

@@ -74,6 +74,7 @@ func newEval() *cobra.Command {
 	f.StringVar(&o.Data, "data", "", "another data set, in any format of spml data formats")
 	f.StringVar(&o.DataOptions, "data-options", "", dataOptionHelp)
 	f.StringVar(&o.Device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
+	f.StringVar(&o.EXIF, "exif", "", "orientation of photos: apply or ignore (default: as the run was trained)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	f.Float64Var(&share, "pseudo-positives", 0, "instead: the precision of this share of each class's unannotated labels, those with the highest scores, as positives")

@@ -26,6 +26,7 @@ func newExplain() *cobra.Command {
 	var run, out, part, device string
 	var labels []string
 	var top, most int
+	var pixels photoFlags
 	cmd := &cobra.Command{
 		Use:   "explain PHOTO|DIR… --run RUN [--label NAME] [--out DIR] | explain --run RUN --part test",
 		Short: "Draw where a model looked for each label",
@@ -41,6 +42,9 @@ and b_x.jpg.dog.png.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if run == "" {
 				return usageError{fmt.Errorf("%s wants --run RUN, a run directory of spml train", cmd.CommandPath())}
+			}
+			if err := pixels.check(); err != nil {
+				return err
 			}
 			if (len(args) == 0) == (part == "") {
 				return usageError{fmt.Errorf("%s wants a photo, a folder, or --part NAME of the run's own data", cmd.CommandPath())}
@@ -63,7 +67,7 @@ and b_x.jpg.dog.png.
 					break
 				}
 			}
-			t, err := model.OpenTagger(run, model.TaggerOptions{Device: device})
+			t, err := model.OpenTagger(run, model.TaggerOptions{Device: device, EXIF: pixels.exif, MaxPixels: pixels.maxPixels})
 			if err != nil {
 				return err
 			}
@@ -82,6 +86,7 @@ and b_x.jpg.dog.png.
 	}
 	f := cmd.Flags()
 	f.StringVar(&run, "run", "", "run directory")
+	pixels.add(f, "", " (default: as the model was trained)")
 	f.StringArrayVar(&labels, "label", nil, "label to draw; repeatable (default: the most probable ones)")
 	f.StringVar(&device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
 	f.IntVar(&top, "top", 3, "how many of the most probable labels are drawn")
@@ -149,7 +154,7 @@ func (e *explainer) photo(ctx context.Context, p photo, name string) ([]overlay.
 	if err != nil {
 		return nil, err
 	}
-	rgb, err := pixel.Decode(b, pixel.Options{})
+	rgb, err := pixel.Decode(b, e.t.Pixels())
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ func newPredict() *cobra.Command {
 		format              string
 		jobs                int
 		device              string
+		pixels              photoFlags
 		resume              bool
 		second, page        string
 		w                   labelWriter
@@ -80,6 +81,10 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 			case format == formatCSV && (changed("top") || changed("threshold")):
 				return usageError{errors.New("--format csv has the probability of every label; leave --top and --threshold out, or take --format jsonl")}
 			}
+			if err := pixels.check(); err != nil {
+				return err
+			}
+			tagger := model.TaggerOptions{Workers: jobs, Device: device, EXIF: pixels.exif, MaxPixels: pixels.maxPixels}
 			photos := filePhotos(picturesIn(namesFrom(args[1:], list, cmd.InOrStdin()), true, true))
 			if from != "" {
 				var done func() error
@@ -95,7 +100,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 				}
 				defer done()
 			}
-			t, err := model.OpenTagger(args[0], model.TaggerOptions{Workers: jobs, Device: device})
+			t, err := model.OpenTagger(args[0], tagger)
 			if err != nil {
 				return err
 			}
@@ -106,7 +111,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 			if page != "" {
 				models, names := []*model.Tagger{t}, [2]string{args[0]}
 				if second != "" {
-					o, err := model.OpenTagger(second, model.TaggerOptions{Workers: jobs, Device: device})
+					o, err := model.OpenTagger(second, tagger)
 					if err != nil {
 						return err
 					}
@@ -146,6 +151,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 	f.IntVar(&w.top, "top", 10, "labels per photo (0: all)")
 	f.Float64Var(&threshold, "threshold", 0.5, "probability above which a label is marked (default: the model's)")
 	f.StringVar(&device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
+	pixels.add(f, "", " (default: as the model was trained)")
 	f.IntVar(&jobs, "jobs", 0, "photos that are labelled at once (0: one a core)")
 	return cmd
 }

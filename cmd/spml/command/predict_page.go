@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"slices"
 	"sort"
 
+	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/model"
@@ -117,13 +117,13 @@ func pageCard(ctx context.Context, models []*model.Tagger, p photo, top int) (*r
 		}
 		card.Labels = append(card.Labels, l)
 	}
-	return card, card.SetPhoto(file)
+	return card, card.SetPhoto(file, models[0].Pixels())
 }
 
 // read gives the photo's file.
 func (p photo) read() ([]byte, error) {
 	if p.from == nil {
-		return os.ReadFile(p.name)
+		return pixel.ReadFile(p.name)
 	}
 	return p.from.ReadFile(p.row, nil)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/torch/dist"
@@ -27,6 +28,7 @@ type pseudoFlags struct {
 	topK, grid, batch, photos             int
 	noNoise, asJSON, noCache, quality     bool
 	shard                                 string
+	pixels                                photoFlags
 	options                               func() (data.Options, error)
 }
 
@@ -81,6 +83,7 @@ the same to spml train as --data-seed.`,
 	f.StringVar(&o.shard, "shard", "", "I/N: only the I-th of N parts; the process that ends last writes the files. Under torchrun and other launchers each process takes its part by itself")
 	f.BoolVar(&o.noCache, "no-text-cache", false, "encode the prompts anew instead of keeping their features in the cache folder")
 	f.BoolVar(&o.quality, "quality", false, "print only how good the positive labels are against the full labels, which the data must have")
+	o.pixels.add(f, "", " (default: ignore with --preset, else apply)")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, json, off")
 	o.options = dataFlags(f)
@@ -131,6 +134,13 @@ func (o *pseudoFlags) settings(cmd *cobra.Command) (vlm.Settings, error) {
 		s.Preprocess = o.preprocess
 	}
 	s.TextFeatures = o.features
+	if err := o.pixels.check(); err != nil {
+		return s, err
+	}
+	s.ApplyEXIF = o.pixels.exif == pixel.EXIFApply || o.pixels.exif == "" && o.preset == ""
+	if set("max-pixels") {
+		s.MaxPixels = o.pixels.maxPixels
+	}
 	if !o.noCache {
 		if s.Cache, err = vlm.TextCache(); err != nil {
 			return s, err
