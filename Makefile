@@ -1,4 +1,4 @@
-# Everything a developer types. `make help` lists it. Needs Go, g++, cmake, make and pip; ninja makes rebuilds faster.
+# Everything a developer types. `make help` lists it. Needs Go, g++, make and pip; set-up gets CMake and ninja where they are missing.
 GO        ?= go
 DEMO_ARGS ?=
 TESTFLAGS ?=

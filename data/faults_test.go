@@ -4,12 +4,14 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/caught"
+	"github.com/gospml/gospml/internal/onewriter"
 )
 
 // faulty is a logger that panics.
@@ -63,4 +65,20 @@ func TestExtremeLoaderOptions(t *testing.T) {
 		_ = endOf(l, Plan{Order: []int{0, 1, 2, 3}, BatchSize: size})
 		_ = endOf(l, Plan{Order: []int{0, size}, BatchSize: 2, Start: size, Rank: size, World: size})
 	}
+}
+
+// TestWriteIsAlone: two conversions into one folder would mix their files.
+func TestWriteIsAlone(t *testing.T) {
+	d := patternSet(4, &patterns{})
+	dir := filepath.Join(t.TempDir(), "out")
+	require.NoError(t, Write(d, dir, WriteOptions{Format: "csv", Lossy: true}))
+	require.NoFileExists(t, filepath.Join(dir, lockFile))
+	require.ErrorContains(t, Write(d, dir, WriteOptions{Format: "csv", Lossy: true}), "is not empty")
+
+	dir = t.TempDir()
+	l, err := onewriter.Take(filepath.Join(dir, lockFile), dir)
+	require.NoError(t, err)
+	require.ErrorContains(t, Write(d, dir, WriteOptions{Format: "csv", Lossy: true}), "is being written by process")
+	require.NoError(t, l.Close())
+	require.NoError(t, Write(d, dir, WriteOptions{Format: "csv", Lossy: true}))
 }

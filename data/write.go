@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/internal/onewriter"
 )
 
 // writer is how a format is written.
@@ -79,7 +81,7 @@ func (e *LossError) Error() string {
 
 // Write writes a data set into a folder that is empty or new, in another format. Where the format cannot hold everything, it is a [*LossError], unless
 // WriteOptions.Lossy is set. What was written opens to an equal data set: names, classes, labels, observed labels and parts.
-func Write(d *Dataset, dir string, o WriteOptions) error {
+func Write(d *Dataset, dir string, o WriteOptions) (err error) {
 	lost, err := Loses(d, o.Format)
 	if err != nil {
 		return err
@@ -99,10 +101,18 @@ func Write(d *Dataset, dir string, o WriteOptions) error {
 	if err != nil {
 		return err
 	}
-	if old, err := os.ReadDir(dir); err == nil && len(old) > 0 {
-		return fmt.Errorf("data: %s is not empty: choose a new folder", dir)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("data: %w", err)
+	}
+	writer, err := onewriter.Take(filepath.Join(dir, lockFile), dir)
+	if err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	defer func() { err = errors.Join(err, writer.Close()) }()
+	if old, err := os.ReadDir(dir); err != nil {
+		return fmt.Errorf("data: %w", err)
+	} else if slices.ContainsFunc(old, func(e fs.DirEntry) bool { return e.Name() != lockFile }) {
+		return fmt.Errorf("data: %s is not empty: choose a new folder", dir)
 	}
 	if o.ShardBytes == 0 {
 		o.ShardBytes = 1 << 30
@@ -121,6 +131,9 @@ func Write(d *Dataset, dir string, o WriteOptions) error {
 	}
 	return w.photos(d)
 }
+
+// lockFile lies in the folder while it is written.
+const lockFile = ".lock"
 
 // output is the folder that is written.
 type output struct {

@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "../../spml/csrc/loss_math.h"
 #include "../../spml/csrc/pointwise.h"
 #include "pointwise.h"
 #include "problem.h"
@@ -84,7 +83,7 @@ template <Pointwise Id, size_t... L, size_t... I>
 struct Op<Id, std::index_sequence<L...>, std::index_sequence<I...>> {
   static std::tuple<Tensor, Tensor> cuda(const Tensor& z, Label<L>... labels, Double<I>... a, double eps, int64_t reduction, const OptionalTensor& rows, bool want_grad) {
     static constexpr const char* names[] = {
-#define X(name, F, labels) "spml::" #name,
+#define X(name, F, labels, schema) "spml::" #name,
         GOSPML_POINTWISE(X)
 #undef X
     };
@@ -103,8 +102,8 @@ constexpr int count_parameters(const char* schema) {
 }
 
 TORCH_LIBRARY_IMPL(spml, CUDA, m) {
-#define X(name, F, labels) \
-  m.impl(#name "_fwd", TORCH_FN((Op<POINTWISE_##name, std::make_index_sequence<labels>, std::make_index_sequence<count_parameters(F<double>::schema)>>::cuda)));
+#define X(name, F, labels, schema) \
+  m.impl(#name "_fwd", TORCH_FN((Op<POINTWISE_##name, std::make_index_sequence<labels>, std::make_index_sequence<count_parameters(schema)>>::cuda)));
   GOSPML_POINTWISE(X)
 #undef X
 }

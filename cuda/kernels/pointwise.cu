@@ -1,5 +1,6 @@
-// One pass over logits and labels gives the terms' sum and the gradient. The formulas are those of the CPU: spml/csrc/loss_math.h.
+// One pass over logits and labels gives the terms' sum and the gradient. The formulas are those of the CPU: spml/csrc/loss.
 #include "loss_math.h"
+#include "losses.h"
 #include "../../spml/csrc/pointwise.h"
 #include "pointwise.h"
 #include "reduce.cuh"
@@ -159,7 +160,7 @@ cudaError_t run(int id, const Launch& l) {
   const int64_t chunks = blocks(l.n);
   if (chunks > 0x7fffffff) return cudaErrorInvalidValue;
   if (chunks) switch (id) {
-#define X(name, F, labels) \
+#define X(name, F, labels, schema) \
   case POINTWISE_##name: start<F, labels>(l, static_cast<unsigned>(chunks)); break;
       GOSPML_POINTWISE(X)
 #undef X

@@ -26,6 +26,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/caught"
+	"github.com/gospml/gospml/internal/onewriter"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/train"
@@ -168,6 +169,14 @@ func Run(ctx context.Context, o Options) (_ *Table, err error) {
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
+	}
+	lock, err := onewriter.Take(filepath.Join(o.Dir, ".lock"), o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if !lock.Works() {
+		o.note("%s lies on a file system without locks: nothing keeps a second comparison from writing there", o.Dir)
 	}
 	jobs, err := o.jobs()
 	if err != nil {

@@ -162,3 +162,18 @@ func TestFaultInNoteIsAnError(t *testing.T) {
 	var fault *train.PanicError
 	require.ErrorAs(t, err, &fault)
 }
+
+// Two comparisons in one folder would train the same runs.
+func TestCompareIsAlone(t *testing.T) {
+	v, err := Methods([]string{"an"})
+	require.NoError(t, err)
+	o := Options{Settings: scenes(t), Variants: v, Seeds: []uint32{1}, Dir: t.TempDir(), Replicates: 10}
+	o.Note = func(string) {
+		_, err := Run(context.Background(), o)
+		var busy *train.BusyError
+		require.ErrorAs(t, err, &busy)
+		require.Equal(t, os.Getpid(), busy.Process)
+	}
+	_, err = Run(context.Background(), o)
+	require.NoError(t, err)
+}

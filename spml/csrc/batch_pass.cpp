@@ -1,13 +1,9 @@
 #include "batch_pass.h"
 
-#include <cstring>
-
 #include "pointwise.h"
 
 namespace spml {
 namespace {
-
-constexpr int64_t kBlock = 512; // entries that are converted at a time
 
 // How many of a pass's inputs are logits; the others are labels.
 size_t logits_of(Batchwise id) { return id == BATCHWISE_role || id == BATCHWISE_role_kept || id == BATCHWISE_plc ? 2 : 1; }
@@ -79,14 +75,7 @@ void run_as(const Pass& p, int64_t from, int64_t to, Sums& sums, Found* found) {
 
 } // namespace
 
-const BatchKernels& batch_kernels() {
-#if defined(__x86_64__)
-  const char* name = kernels().name;
-  if (!std::strcmp(name, "avx512")) return batch_avx512;
-  if (!std::strcmp(name, "avx2")) return batch_avx2;
-#endif
-  return batch_generic;
-}
+const BatchKernels& batch_kernels() { return *kernels().batch; }
 
 void Pass::run(int64_t from, int64_t to, Sums& sums, Found* found) const {
   if (in[0].scalar_type() == at::kDouble)

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "pointwise.h"
 
@@ -20,10 +21,18 @@ const Kernels* choose() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  const Choice choices[] = {{&kernels_avx512, avx512}, {&kernels_avx2, avx2}, {&kernels_generic, true}};
-#else
-  const Choice choices[] = {{&kernels_generic, true}};
 #endif
+  const Choice choices[] = {
+#ifdef GOSPML_SET_AVX512
+      {&kernels_avx512, avx512},
+#endif
+#ifdef GOSPML_SET_AVX2
+      {&kernels_avx2, avx2},
+#endif
+#ifdef GOSPML_SET_GENERIC
+      {&kernels_generic, true},
+#endif
+  };
   const char* want = std::getenv("GOSPML_CPU");
   for (const Choice& c : choices) {
     if (want && *want) {
@@ -32,7 +41,10 @@ const Kernels* choose() {
     }
     if (c.here) return c.kernels;
   }
-  TORCH_CHECK(false, "GOSPML_CPU is \"", want, "\", want avx512, avx2 or generic");
+  if (!want || !*want) TORCH_CHECK(false, "the libraries were built with GOSPML_NATIVE=1 on another processor; build them here");
+  std::string built;
+  for (const Choice& c : choices) built += (built.empty() ? "" : ", ") + std::string(c.kernels->name);
+  TORCH_CHECK(false, "GOSPML_CPU is \"", want, "\", want one of ", built);
 }
 
 } // namespace

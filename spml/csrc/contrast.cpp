@@ -16,12 +16,12 @@ namespace {
 using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 
-constexpr std::string_view op = "spml::contrast";
+constexpr std::string_view kContrast = "spml::contrast";
 
 void check(const Tensor& x, const Tensor& labels) {
-  TORCH_CHECK(x.dim() == 3 && x.size(1) == 2, op, ": embeddings have shape ", x.sizes(), ", want [M, 2, D]");
-  TORCH_CHECK(at::isFloatingType(x.scalar_type()), op, ": embeddings hold ", x.scalar_type());
-  TORCH_CHECK(labels.dim() == 1 && labels.size(0) == x.size(0), op, ": labels have shape ", labels.sizes(), ", want [", x.size(0), "]");
+  TORCH_CHECK(x.dim() == 3 && x.size(1) == 2, kContrast, ": embeddings have shape ", x.sizes(), ", want [M, 2, D]");
+  TORCH_CHECK(at::isFloatingType(x.scalar_type()), kContrast, ": embeddings hold ", x.scalar_type());
+  TORCH_CHECK(labels.dim() == 1 && labels.size(0) == x.size(0), kContrast, ": labels have shape ", labels.sizes(), ", want [", x.size(0), "]");
 }
 
 double exponentials(float* row, int64_t n, double top) { return batch_kernels().exp_row(row, n, top); }
@@ -85,7 +85,7 @@ Two contrast_cpu(const Tensor& features, const Tensor& labels, double tau, bool 
 
 Tensor contrast(const Tensor& features, const Tensor& labels, double tau) {
   static const auto fwd = c10::Dispatcher::singleton().findSchemaOrThrow("spml::contrast_fwd", "").typed<decltype(contrast_cpu)>();
-  check_differentiable(op, features);
+  check_differentiable(kContrast, features);
   const bool want = wants_grad(features);
   Two out;
   {
@@ -93,7 +93,7 @@ Tensor contrast(const Tensor& features, const Tensor& labels, double tau) {
     out = fwd.call(features, labels, tau, want);
   }
   auto& [loss, g] = out;
-  return want ? with_gradients(op, std::move(loss), {{features, std::move(g)}}) : std::move(loss);
+  return want ? with_gradients(kContrast, std::move(loss), {{features, std::move(g)}}) : std::move(loss);
 }
 
 TORCH_LIBRARY_FRAGMENT(spml, m) {
@@ -106,7 +106,7 @@ TORCH_LIBRARY_IMPL(spml, CPU, m) { m.impl("contrast_fwd", TORCH_FN(contrast_cpu)
 
 TORCH_LIBRARY_IMPL(spml, Meta, m) {
   m.impl("contrast_fwd", [](const Tensor& x, const Tensor& labels, double, bool want) -> Two {
-    TORCH_CHECK(x.dim() == 3 && labels.dim() == 1, op, ": want embeddings [M, 2, D] and labels [M]");
+    TORCH_CHECK(x.dim() == 3 && labels.dim() == 1, kContrast, ": want embeddings [M, 2, D] and labels [M]");
     const auto options = x.options().dtype(gradient_type(x));
     return {at::empty({}, x.options().dtype(wide_type(x))), want ? at::empty_symint(x.sym_sizes(), options) : at::empty({0}, options)};
   });

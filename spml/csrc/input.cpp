@@ -88,11 +88,11 @@ void prepare(Constants& k, const Images& m) {
 template <class T>
 T narrow(float x) { return static_cast<T>(x); }
 
-// Rows of one image: bytes in, values out. Buffers belong to the thread.
+// PixelRows of one image: bytes in, values out. Buffers belong to the thread.
 template <class T>
-class Rows {
+class PixelRows {
  public:
-  Rows(const Images& m, const Constants& k) : m_(m), k_(k), bytes_(static_cast<size_t>(3 * m.width)), values_(sizeof(T) == 4 ? 0 : static_cast<size_t>(3 * m.width)) {}
+  PixelRows(const Images& m, const Constants& k) : m_(m), k_(k), bytes_(static_cast<size_t>(3 * m.width)), values_(sizeof(T) == 4 ? 0 : static_cast<size_t>(3 * m.width)) {}
 
   void row(const uint8_t* in, T* image, int64_t y, bool flip) {
     const int64_t w = m_.width;
@@ -147,16 +147,16 @@ void normalize(const Images& m, const uint8_t* in, const bool* flip, T* out) {
   constexpr int64_t kRows = 32; // of a chunk
   const int64_t parts = (m.height + kRows - 1) / kRows, chunks = m.count * parts, image = m.height * m.width * 3;
   const int threads = omp_in_parallel() ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), chunks));
-  const auto part = [&](Rows<T>& rows, int64_t i) {
+  const auto part = [&](PixelRows<T>& rows, int64_t i) {
     const int64_t b = i / parts, first = i % parts * kRows;
     for (int64_t y = first; y < std::min(m.height, first + kRows); y++) rows.row(in + b * image + y * m.width * 3, out + b * image, y, flip && flip[b]);
   };
   if (threads <= 1) {
-    Rows<T> rows(m, k);
+    PixelRows<T> rows(m, k);
     for (int64_t i = 0; i < chunks; i++) part(rows, i);
     return;
   }
-  std::vector<Rows<T>> buffers(static_cast<size_t>(threads), Rows<T>(m, k)); // allocated here: nothing may throw within the loop
+  std::vector<PixelRows<T>> buffers(static_cast<size_t>(threads), PixelRows<T>(m, k)); // allocated here: nothing may throw within the loop
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (int64_t i = 0; i < chunks; i++) part(buffers[static_cast<size_t>(omp_get_thread_num())], i);
 }

@@ -1,44 +1,15 @@
-// The table of one instruction set. Included last, in the anonymous namespace of kernels_*.cpp.
+// The kernels of one pointwise loss for one instruction set (Lanes of Number): after an edit of a loss it alone is compiled. Included last, in the anonymous
+// namespace of kernels_*.cpp. CMake defines GOSPML_LOSS (the operator), GOSPML_LOSS_HEADER, GOSPML_FUNCTOR and GOSPML_LABELS from the table in pointwise.h.
 #pragma once
 
-template <void (*Convert)(const int8_t*, float*)>
-void floats_of_bytes(const int8_t* p, float* to, int64_t n) {
-  constexpr int W = sizeof(Lanes) / sizeof(float);
-  int64_t i = 0;
-  for (; i + W <= n; i += W) Convert(p + i, to + i);
-  for (; i < n; i++) to[i] = p[i];
-}
+#include GOSPML_LOSS_HEADER
 
-template <void (*Convert)(const uint16_t*, float*)>
-void floats_of_halves(const uint16_t* p, float* to, int64_t n) {
-  constexpr int W = sizeof(Lanes) / sizeof(float);
-  int64_t i = 0;
-  for (; i + W <= n; i += W) Convert(p + i, to + i);
-  if (i == n) return;
-  uint16_t rest[W] = {};
-  float out[W];
-  for (int k = 0; k < n - i; k++) rest[k] = p[i + k];
-  Convert(rest, out);
-  for (int k = 0; k < n - i; k++) to[i + k] = out[k];
-}
-
-// Rounds to nearest, ties to even.
-void bf16_of_floats(const float* p, uint16_t* to, int64_t n) {
-  for (int64_t i = 0; i < n; i++) {
-    uint32_t b;
-    __builtin_memcpy(&b, p + i, 4);
-    const uint32_t rounded = (b + 0x7fff + (b >> 16 & 1)) >> 16;
-    to[i] = static_cast<uint16_t>(p[i] == p[i] ? rounded : 0x7fc0);
+#define GOSPML_NAME_OF(loss, set) loss##_##set
+#define GOSPML_NAME(loss, set) GOSPML_NAME_OF(loss, set)
+#define GOSPML_KERNELS(set)                                                                                                          \
+  namespace spml {                                                                                                                   \
+  extern const PointwiseKernels GOSPML_NAME(GOSPML_LOSS, set);                                                                       \
+  const PointwiseKernels GOSPML_NAME(GOSPML_LOSS, set) = {                                                                           \
+      {loop<GOSPML_FUNCTOR, GOSPML_LABELS, Lanes, Number, Number, false>, loop<GOSPML_FUNCTOR, GOSPML_LABELS, Lanes, Number, Number, true>}, \
+      {loop<GOSPML_FUNCTOR, GOSPML_LABELS, Lanes, Number, int8_t, false>, loop<GOSPML_FUNCTOR, GOSPML_LABELS, Lanes, Number, int8_t, true>}}; \
   }
-}
-
-#define GOSPML_KERNELS(NAME)                                                                                              \
-  {NAME,                                                                                                                  \
-   {GOSPML_POINTWISE(GOSPML_PAIR)},                                                                                       \
-   floats_of_bytes<convert>,                                                                                              \
-   floats_of_halves<convert_bf16>,                                                                                        \
-   floats_of_halves<convert_fp16>,                                                                                        \
-   bf16_of_floats}
-#define GOSPML_PAIR(name, F, labels)                                                        \
-  {{loop<F, labels, Lanes, float, float, false>, loop<F, labels, Lanes, float, float, true>}, \
-   {loop<F, labels, Lanes, float, int8_t, false>, loop<F, labels, Lanes, float, int8_t, true>}},

@@ -1,16 +1,16 @@
-// Kernels for avx512. System headers stay outside the anonymous namespace, everything else inside: a function that this file
-// shares with others would be compiled for this instruction set and could be picked for all of them.
+// Kernels of the pointwise losses for avx512; see kernels_avx2.cpp for what stands where.
 #include <immintrin.h>
 #include <stdint.h>
 
-#include "pointwise.h"
+#include "span.h"
 
 namespace {
 #include "lanes_avx512.h"
 #include "lanes_math.h"
 #include "loss_math.h"
+using Number = float;
 #include "pointwise_loop.h"
 #include "kernels.h"
 } // namespace
 
-const spml::Kernels spml::kernels_avx512 = GOSPML_KERNELS("avx512");
+GOSPML_KERNELS(avx512)

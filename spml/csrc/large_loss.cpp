@@ -17,8 +17,7 @@ using at::Tensor;
 using Two = std::tuple<Tensor, Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-constexpr std::string_view op = "spml::large_loss";
-constexpr int64_t kBlock = 512;
+constexpr std::string_view kLargeLoss = "spml::large_loss";
 constexpr double kBelow = -1e38; // of batch_math.h: cannot be selected
 
 template <class T>
@@ -148,11 +147,11 @@ double modify(const Tensor& z, const Tensor& y, const Tensor& g, bool want, cons
 }
 
 Three large_loss_cpu(const Tensor& logits, const Tensor& labels, int64_t k, bool correct, bool released, bool report, double eps, int64_t reduction, bool want) {
-  check_logits(op, logits);
-  check_labels(op, "labels", labels, logits);
-  TORCH_CHECK(k >= 0, op, ": k is ", k);
+  check_logits(kLargeLoss, logits);
+  check_labels(kLargeLoss, "labels", labels, logits);
+  TORCH_CHECK(k >= 0, kLargeLoss, ": k is ", k);
   const Tensor z = logits.contiguous(), y = plain_labels(labels, z);
-  const double scale = scale_of(op, reduction, z.size(0), z.size(1));
+  const double scale = scale_of(kLargeLoss, reduction, z.size(0), z.size(1));
   // The selection's pass always writes a gradient, wanted or not.
   Tensor g = at::detail::empty_cpu(z.sizes(), gradient_type(z));
   Tensor marks = report ? at::zeros(z.sizes(), at::kChar) : at::detail::empty_cpu({0}, at::kChar);
@@ -166,8 +165,8 @@ Three large_loss_cpu(const Tensor& logits, const Tensor& labels, int64_t k, bool
 
 Two large_loss(const Tensor& z, const Tensor& y, int64_t k, bool correct, bool released, bool report, double eps, int64_t reduction) {
   static const auto fwd = c10::Dispatcher::singleton().findSchemaOrThrow("spml::large_loss_fwd", "").typed<decltype(large_loss_cpu)>();
-  check_differentiable(op, z);
-  check_constant(op, "labels", y);
+  check_differentiable(kLargeLoss, z);
+  check_constant(kLargeLoss, "labels", y);
   const bool want = wants_grad(z);
   Three out;
   {
@@ -175,7 +174,7 @@ Two large_loss(const Tensor& z, const Tensor& y, int64_t k, bool correct, bool r
     out = fwd.call(z, y, k, correct, released, report, eps, reduction, want);
   }
   auto& [loss, g, marks] = out;
-  return {want ? with_gradients(op, std::move(loss), {{z, std::move(g)}}) : loss, marks};
+  return {want ? with_gradients(kLargeLoss, std::move(loss), {{z, std::move(g)}}) : loss, marks};
 }
 
 TORCH_LIBRARY_FRAGMENT(spml, m) {
@@ -189,8 +188,8 @@ TORCH_LIBRARY_IMPL(spml, CPU, m) { m.impl("large_loss_fwd", TORCH_FN(large_loss_
 
 TORCH_LIBRARY_IMPL(spml, Meta, m) {
   m.impl("large_loss_fwd", [](const Tensor& z, const Tensor& y, int64_t, bool, bool, bool report, double, int64_t, bool want) -> Three {
-    check_logits(op, z);
-    TORCH_CHECK(y.sym_sizes() == z.sym_sizes(), op, ": labels have shape ", y.sym_sizes(), ", logits ", z.sym_sizes());
+    check_logits(kLargeLoss, z);
+    TORCH_CHECK(y.sym_sizes() == z.sym_sizes(), kLargeLoss, ": labels have shape ", y.sym_sizes(), ", logits ", z.sym_sizes());
     const auto like = [&](at::ScalarType type, bool full) {
       return full ? at::empty_symint(z.sym_sizes(), z.options().dtype(type)) : at::empty({0}, z.options().dtype(type));
     };

@@ -11,6 +11,7 @@ namespace spml {
 
 // Elements of a chunk: 10 to 30 µs of work.
 constexpr int64_t kChunk = 16384;
+constexpr int64_t kBlock = 512; // entries that are converted at a time
 
 // Calls f(i) -> double for each chunk i < n and adds the results in order. f must not throw. OpenMP by hand and not at::parallel_for, whose
 // first loop on a thread, inlined here, would set the thread's number of threads anew.

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "autograd.h"
-#include "loss_math.h"
 #include "parallel.h"
 #include "pointwise.h"
 #include "problem.h"
@@ -19,8 +18,6 @@ namespace spml {
 namespace {
 
 using at::Tensor;
-
-constexpr int64_t kBlock = 512; // elements that are converted at a time
 
 // Where elements come from and go to, by type.
 struct Source {
@@ -102,7 +99,7 @@ std::tuple<Tensor, Tensor> forward(std::string_view op, Pointwise id, const Tens
   const Kernels& k = kernels();
   const bool bytes = is_byte(y.scalar_type()) && (!w.defined() || is_byte(w.scalar_type()));
   const Problem p{Source(z), Source(y), Source(w), want_grad ? g.mutable_data_ptr() : nullptr, g.scalar_type(), bytes, scale, params, &k,
-                  (z.scalar_type() == at::kDouble ? kernels_double : k.run)[id][bytes][want_grad]};
+                  (*(z.scalar_type() == at::kDouble ? kernels_double : k.run)[id])[bytes][want_grad]};
   double total = 0;
   if (n == 0) {
   } else if (!counted.counts.defined()) {
@@ -124,6 +121,12 @@ std::tuple<Tensor, Tensor> forward(std::string_view op, Pointwise id, const Tens
   return {number(total * scale, wide_type(z)), std::move(g)};
 }
 
+constexpr const char* parameters[] = {
+#define X(name, F, labels, schema) schema,
+    GOSPML_POINTWISE(X)
+#undef X
+};
+
 constexpr int count_parameters(const char* schema) {
   int n = *schema != 0;
   for (; *schema; schema++) n += *schema == ',';
@@ -134,16 +137,16 @@ template <size_t>
 using Double = double;
 
 // The functions of one operator. Name is a static array, functions need no state.
-template <Pointwise Id, class F, class Labels, class Parameters>
+template <Pointwise Id, class Labels, class Parameters>
 struct Op;
 
-template <Pointwise Id, class F, size_t... L, size_t... I>
-struct Op<Id, F, std::index_sequence<L...>, std::index_sequence<I...>> {
+template <Pointwise Id, size_t... L, size_t... I>
+struct Op<Id, std::index_sequence<L...>, std::index_sequence<I...>> {
   template <size_t>
   using Label = const Tensor&;
 
   static constexpr const char* names[] = {
-#define X(name, Functor, labels) "spml::" #name,
+#define X(name, F, labels, schema) "spml::" #name,
       GOSPML_POINTWISE(X)
 #undef X
   };
@@ -183,7 +186,7 @@ struct Op<Id, F, std::index_sequence<L...>, std::index_sequence<I...>> {
   static std::string schema() {
     std::string s = "(Tensor logits, Tensor labels";
     if (sizeof...(L) > 1) s += ", Tensor second";
-    if (sizeof...(I)) s += std::string(", ") + F::schema;
+    if (sizeof...(I)) s += std::string(", ") + parameters[Id];
     return s + ", float log_eps=0., int reduction=1, Tensor? rows=None";
   }
 
@@ -195,31 +198,31 @@ struct Op<Id, F, std::index_sequence<L...>, std::index_sequence<I...>> {
   }
 };
 
-template <Pointwise Id, template <class> class F, int Labels>
-using OpOf = Op<Id, F<double>, std::make_index_sequence<Labels>, std::make_index_sequence<count_parameters(F<double>::schema)>>;
+template <Pointwise Id, int Labels>
+using OpOf = Op<Id, std::make_index_sequence<Labels>, std::make_index_sequence<count_parameters(parameters[Id])>>;
 
 TORCH_LIBRARY_FRAGMENT(spml, m) {
-#define X(name, F, labels) OpOf<POINTWISE_##name, F, labels>::define(m);
+#define X(name, F, labels, schema) OpOf<POINTWISE_##name, labels>::define(m);
   GOSPML_POINTWISE(X)
 #undef X
   m.def("cpu_kernels() -> str", [] { return std::string(kernels().name); });
 }
 
 TORCH_LIBRARY_IMPL(spml, CPU, m) {
-#define X(name, F, labels) m.impl(#name "_fwd", TORCH_FN((OpOf<POINTWISE_##name, F, labels>::cpu)));
+#define X(name, F, labels, schema) m.impl(#name "_fwd", TORCH_FN((OpOf<POINTWISE_##name, labels>::cpu)));
   GOSPML_POINTWISE(X)
 #undef X
 }
 
 TORCH_LIBRARY_IMPL(spml, Meta, m) {
-#define X(name, F, labels) m.impl(#name "_fwd", TORCH_FN((OpOf<POINTWISE_##name, F, labels>::meta)));
+#define X(name, F, labels, schema) m.impl(#name "_fwd", TORCH_FN((OpOf<POINTWISE_##name, labels>::meta)));
   GOSPML_POINTWISE(X)
 #undef X
 }
 
 // x_fwd itself records nothing, for callers that want the gradient and no graph.
 TORCH_LIBRARY_IMPL(spml, Autograd, m) {
-#define X(name, F, labels) m.impl(#name "_fwd", torch::CppFunction::makeFallthrough());
+#define X(name, F, labels, schema) m.impl(#name "_fwd", torch::CppFunction::makeFallthrough());
   GOSPML_POINTWISE(X)
 #undef X
 }

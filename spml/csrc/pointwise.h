@@ -1,60 +1,55 @@
-// The pointwise losses by name, and what a kernel of one gets. Plain declarations: the files for AVX include this too.
+// The pointwise losses by name, and the tables of their kernels. Plain declarations: the files for AVX include this too.
 #pragma once
 
 #include <stdint.h>
 
-// X(operator, functor of loss_math.h, number of label tensors)
+#include "span.h"
+
+// X(operator, functor of loss/<operator>.h, number of label tensors, parameters as an operator schema spells them). CMakeLists.txt reads these
+// lines too: one line for each loss.
 #define GOSPML_POINTWISE(X) \
-  X(an, An, 1)              \
-  X(an_masked, AnMasked, 2) \
-  X(an_ls, AnLs, 1)         \
-  X(entmin, EntMin, 1)      \
-  X(em, Em, 1)              \
-  X(em_apl, EmApl, 1)       \
-  X(focal, Focal, 1)        \
-  X(asl, Asl, 1)            \
-  X(hill, Hill, 1)          \
-  X(splc, Splc, 1)          \
-  X(gr, Gr, 1)
+  X(an, An, 1, "float neg_weight=1.") \
+  X(an_masked, AnMasked, 2, "float keep=1.") \
+  X(an_ls, AnLs, 1, "float pos_target=0.9, float neg_target=0.1") \
+  X(entmin, EntMin, 1, "float strength=0.01, float with_an=0.") \
+  X(em, Em, 1, "float alpha=0.2") \
+  X(em_apl, EmApl, 1, "float alpha=0.2, float beta=0.02") \
+  X(focal, Focal, 1, "float gamma=2., float pos_weight=0.75, float neg_weight=0.25, float detach=0.") \
+  X(asl, Asl, 1, "float gamma_pos=0., float gamma_neg=2., float margin=0.2, float detach=1., float clamp=0.") \
+  X(hill, Hill, 1, "float margin=1., float gamma=2., float lam=1.5") \
+  X(splc, Splc, 1, "float tau=0.6, float margin=1., float gamma=2., float corrected_margin=0., float hill=0., float lam=1.5") \
+  X(gr, Gr, 1, "float w=0., float b=-2., float mu=0.5, float sigma=2., float q1=0., float q2=0.01, float q3=1.")
 
 namespace spml {
 
 enum Pointwise {
-#define X(name, F, labels) POINTWISE_##name,
+#define X(name, F, labels, schema) POINTWISE_##name,
   GOSPML_POINTWISE(X)
 #undef X
       POINTWISE_COUNT
 };
 
-// A run of elements in one type: float, or double in the kernels for it. Labels have the same type or are bytes.
-struct Span {
-  const void* z;      // logits
-  const void* y;      // labels
-  const void* w;      // second labels, nullptr where the loss has none
-  void* g;            // derivatives times scale; nullptr in kernels without gradient
-  int64_t n;
-  double scale;
-  const double* params;
-};
-
-// Returns the sum of the terms (not scaled).
-using Kernel = double (*)(const Span&);
+struct BatchKernels; // batchwise.h
 
 // The kernels of one instruction set.
 struct Kernels {
   const char* name;
-  Kernel run[POINTWISE_COUNT][2][2]; // [labels are bytes][want_grad]
+  const PointwiseKernels* run[POINTWISE_COUNT];
+  const BatchKernels* batch;
   void (*floats_of_bytes)(const int8_t*, float*, int64_t);
   void (*floats_of_bf16)(const uint16_t*, float*, int64_t);
   void (*floats_of_fp16)(const uint16_t*, float*, int64_t);
   void (*bf16_of_floats)(const float*, uint16_t*, int64_t);
 };
 
+#define X(name, F, labels, schema) extern const PointwiseKernels name##_avx512, name##_avx2, name##_generic, name##_double;
+GOSPML_POINTWISE(X)
+#undef X
 extern const Kernels kernels_avx512, kernels_avx2, kernels_generic;
-extern const Kernel kernels_double[POINTWISE_COUNT][2][2];
+extern const PointwiseKernels* const kernels_double[POINTWISE_COUNT];
 
-// The set for this processor, or the one that GOSPML_CPU (avx512, avx2, generic) names; throws c10::Error where it names none or
-// one that the processor lacks.
+// The set for this processor, or the one that GOSPML_CPU (avx512, avx2, generic) names; throws c10::Error where it names none, or one that the processor or
+// this build lacks.
 const Kernels& kernels();
 
 } // namespace spml

@@ -321,7 +321,7 @@ void damp(const Tensor& global, const Tensor& patches, const Tensor& y, double t
       });
 }
 
-VlplLabels vlpl_cpu(const Tensor& cosines, const std::optional<Tensor>& observed, double tau, double theta, int64_t negatives) {
+VlplLabels vlpl_labels_cpu(const Tensor& cosines, const std::optional<Tensor>& observed, double tau, double theta, int64_t negatives) {
   check_vlpl(cosines, observed, tau, negatives);
   const Tensor x = cosines.contiguous();
   Tensor y;
@@ -336,7 +336,7 @@ VlplLabels vlpl_cpu(const Tensor& cosines, const std::optional<Tensor>& observed
   return out;
 }
 
-DampLabels damp_cpu(const Tensor& global, const Tensor& patches, const Tensor& observed, double tau, double nu, int64_t top_k, double zeta, double negative, int64_t form) {
+DampLabels damp_labels_cpu(const Tensor& global, const Tensor& patches, const Tensor& observed, double tau, double nu, int64_t top_k, double zeta, double negative, int64_t form) {
   check_damp(global, patches, observed, tau, top_k, negative, form);
   const Tensor x = global.contiguous(), p = patches.contiguous(), y = plain_observed(observed, global);
   DampLabels out = empty_damp(x);
@@ -358,8 +358,8 @@ TORCH_LIBRARY_FRAGMENT(spml, m) {
 }
 
 TORCH_LIBRARY_IMPL(spml, CPU, m) {
-  m.impl("vlpl_labels", TORCH_FN(vlpl_cpu));
-  m.impl("damp_labels", TORCH_FN(damp_cpu));
+  m.impl("vlpl_labels", TORCH_FN(vlpl_labels_cpu));
+  m.impl("damp_labels", TORCH_FN(damp_labels_cpu));
 }
 
 TORCH_LIBRARY_IMPL(spml, Meta, m) {

@@ -47,13 +47,6 @@ func Run(ctx context.Context, c Config, ev Events) (_ *Result, err error) {
 	if c, err = c.prepare(); err != nil {
 		return nil, err
 	}
-	procs := processesOf(ctx)
-	if procs.Rank() == 0 {
-		err = checkFresh(c.Run)
-	}
-	if _, err := procs.first(err, ""); err != nil {
-		return nil, err
-	}
 	return guarded(ctx, c, ev, false)
 }
 
@@ -130,6 +123,20 @@ func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, er
 	}
 	err := compute.Guard(func() (err error) {
 		defer func() { err = procs.settle(err) }()
+		release, err := onlyWriter(c.Run, procs, ev)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, release()) }()
+		if !resume {
+			var used error
+			if procs.Rank() == 0 {
+				used = checkFresh(c.Run)
+			}
+			if _, err := procs.first(used, ""); err != nil {
+				return err
+			}
+		}
 		c, err := twoStages(ctx, c, ev)
 		if err == nil {
 			res, err = run(ctx, c, ev, resume)

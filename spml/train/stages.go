@@ -85,7 +85,12 @@ func twoStages(ctx context.Context, c Config, ev Events) (Config, error) {
 			return c, err
 		}
 		ev.note(fmt.Sprintf("stage 1 of 2: %s, in %s", first.Method, first.Run))
-		if _, err := run(ctx, first, ev, begun); err != nil {
+		release, err := onlyWriter(first.Run, procs, ev)
+		if err != nil {
+			return c, fmt.Errorf("stage 1: %w", err)
+		}
+		_, err = run(ctx, first, ev, begun)
+		if err := errors.Join(err, release()); err != nil {
 			return c, fmt.Errorf("stage 1: %w", err)
 		}
 		torch.TrimHeap() // the first stage's activations are of no use to the second

@@ -40,9 +40,6 @@ func openJournal(path, fingerprint string) (j *journal, other bool, err error) {
 	}
 	j = &journal{f: f, head: int64(len(head))}
 	fail := func(err error) (*journal, bool, error) { return nil, false, errors.Join(err, f.Close()) }
-	if err := lock(f); err != nil {
-		return fail(err)
-	}
 	old := make([]byte, len(head))
 	n, err := io.ReadFull(f, old)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

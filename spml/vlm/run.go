@@ -17,6 +17,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/caught"
+	"github.com/gospml/gospml/internal/onewriter"
 	"github.com/gospml/gospml/npy"
 )
 
@@ -79,6 +80,14 @@ func (l *Labeller) Run(ctx context.Context, ds *data.Dataset, o Outputs, e Event
 		return nil, err
 	}
 	path := o.Shard.journal(base)
+	writer, err := onewriter.Take(path+".lock", path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSettings, err)
+	}
+	defer func() { err = errors.Join(err, writer.Close()) }()
+	if !writer.Works() {
+		e.note("%s lies on a file system without locks: nothing keeps a second run from writing it", path)
+	}
 	j, other, err := openJournal(path, o.Shard.print(print))
 	if err != nil {
 		return nil, err

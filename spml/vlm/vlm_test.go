@@ -311,7 +311,7 @@ func TestResume(t *testing.T) {
 		_, err := l.Run(t.Context(), ds, o, vlm.Events{Step: func(done, _ int, _ float64) {
 			if done == 2 {
 				_, err := l.Run(t.Context(), ds, o, vlm.Events{})
-				require.ErrorContains(t, err, "another run writes")
+				require.ErrorContains(t, err, "is being written by process")
 			}
 		}})
 		require.NoError(t, err)

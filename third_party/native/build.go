@@ -37,34 +37,47 @@ func installed(dir string, libraries []string) bool {
 
 // builder is what a build needs to know.
 type builder struct {
-	tools           *tools
-	torch           *Torch
-	cache, checkout string // checkout: "" = the embedded sources
-	nvcc            string // the CUDA compiler; "" = no CUDA libraries
-	libraries       []string
-	jobs            int
-	fresh           bool
+	tools     *tools
+	torch     *Torch
+	checkout  string // "" = the embedded sources
+	nvcc      string // the CUDA compiler; "" = no CUDA libraries
+	libraries []string
+	jobs      int
+	fresh     bool
 }
 
-// build compiles the libraries and installs them into LibDir. Inside a checkout with the same sources it builds in
-// <checkout>/build, where a rebuild compiles only what changed; else in the cache, from the embedded sources.
-func (b *builder) build(ctx context.Context, w io.Writer) error {
-	lib, err := LibDir()
+// build compiles the libraries and installs them into lib. Inside a checkout with the same sources it builds in
+// <checkout>/build, where a rebuild compiles only what changed; else beside lib, from the embedded sources. It waits for a set-up that
+// builds the same, and takes what that one has built.
+func (b *builder) build(ctx context.Context, w io.Writer, lib string) (built bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(lib), 0o755); err != nil {
+		return false, err
+	}
+	unlockKey, err := lockFile(ctx, w, lib+".lock")
 	if err != nil {
-		return err
+		return false, err
+	}
+	defer unlockKey()
+	if !b.fresh && installed(lib, b.libraries) {
+		return false, nil
 	}
 	src, dir := b.checkout, filepath.Join(b.checkout, "build")
 	if src == "" {
-		work, err := os.MkdirTemp(b.cache, "build"+tempMark)
-		if err != nil {
-			return err
+		work := lib + tempMark + "build"
+		if err := os.RemoveAll(work); err != nil { // of a killed set-up
+			return false, err
 		}
 		defer os.RemoveAll(work)
 		src, dir = filepath.Join(work, "src"), filepath.Join(work, "build")
 		if err := extractSources(src); err != nil {
-			return err
+			return false, err
 		}
 	}
+	return true, b.buildIn(ctx, w, src, dir, lib)
+}
+
+// buildIn builds the sources of a folder in another, which nobody else uses meanwhile.
+func (b *builder) buildIn(ctx context.Context, w io.Writer, src, dir, lib string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -96,12 +109,21 @@ func (b *builder) runCMake(ctx context.Context, w io.Writer, src, dir string) er
 	if jobs <= 0 {
 		jobs = defaultJobs()
 	}
-	start := time.Now()
-	fmt.Fprintf(w, "building %s in %s (%s, %d jobs)\n", strings.Join(b.libraries, ", "), dir, t.generator, jobs)
-	for _, args := range [][]string{
-		{"-S", src, "-B", dir, "-G", t.generator, "-DCMAKE_BUILD_TYPE=Release", "-DGOSPML_TORCH=" + b.torch.Dir, "-DGOSPML_NVCC=" + b.nvcc},
-		{"--build", dir, "--parallel", fmt.Sprint(jobs)},
-	} {
+	// Sources in groups are half the compilers' work in all, but an edit of one then compiles its group.
+	grouped := "ON"
+	if os.Getenv("GOSPML_SINGLE") == "1" {
+		grouped = "OFF"
+	}
+	start, cpu := time.Now(), time.Duration(0)
+	sets := strings.Join(kernelSets(), ";")
+	note := ""
+	if nativeSet() != "" {
+		note = fmt.Sprintf(", losses for %s alone because of GOSPML_NATIVE=1", sets)
+	}
+	fmt.Fprintf(w, "building %s in %s (%s, %d jobs%s)\n", strings.Join(b.libraries, ", "), dir, t.generator, jobs, note)
+	configure := []string{"-S", src, "-B", dir, "-G", t.generator, "-DCMAKE_MAKE_PROGRAM=" + t.maker, "-DCMAKE_BUILD_TYPE=Release",
+		"-DGOSPML_TORCH=" + b.torch.Dir, "-DGOSPML_NVCC=" + b.nvcc, "-DGOSPML_GROUPED=" + grouped, "-DGOSPML_SETS=" + sets}
+	for _, args := range [][]string{configure, {"--build", dir, "--parallel", fmt.Sprint(jobs)}} {
 		cmd := command(context.Background(), dir, t.cmake, args...) // run stops it
 		cmd.Stdout, cmd.Stderr = log, log
 		if err := run(ctx, cmd); err != nil {
@@ -110,8 +132,9 @@ func (b *builder) runCMake(ctx context.Context, w io.Writer, src, dir string) er
 			}
 			return fmt.Errorf("building the native libraries failed: %s; all output is in %s", firstError(log.Name(), err), keepLog(log.Name()))
 		}
+		cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // of everything that it waited for
 	}
-	fmt.Fprintf(w, "built in %.0f s\n", time.Since(start).Seconds())
+	fmt.Fprintf(w, "built in %.0f s, %.0f s of all processors' time\n", time.Since(start).Seconds(), cpu.Seconds())
 	return nil
 }
 
@@ -219,7 +242,7 @@ func combinedOutput(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	return b.String(), err
 }
 
-// pruneBuilds removes all but the newest folders of built libraries.
+// pruneBuilds removes all but the newest folders of built libraries, with their lock files.
 func pruneBuilds(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -231,13 +254,13 @@ func pruneBuilds(dir string) error {
 	}
 	var builds []buildDir
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && e.IsDir() {
+		if info, err := e.Info(); err == nil && e.IsDir() && !strings.Contains(e.Name(), tempMark) {
 			builds = append(builds, buildDir{filepath.Join(dir, e.Name()), info.ModTime()})
 		}
 	}
 	slices.SortFunc(builds, func(a, b buildDir) int { return b.when.Compare(a.when) })
 	for _, b := range builds[min(keptBuilds, len(builds)):] {
-		if err := os.RemoveAll(b.path); err != nil {
+		if err := errors.Join(os.RemoveAll(b.path), os.RemoveAll(b.path+".lock")); err != nil {
 			return err
 		}
 	}

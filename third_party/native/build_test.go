@@ -3,14 +3,21 @@ package native
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -41,7 +48,11 @@ func compileWith(t *testing.T, tl *tools, src, lib string) error {
 
 func needTools(t *testing.T) *tools {
 	t.Helper()
-	tl, err := findTools(t.Context(), os.Stderr)
+	l, err := embeddedLock()
+	require.NoError(t, err)
+	cache, err := CacheDir()
+	require.NoError(t, err)
+	tl, err := findTools(t.Context(), os.Stderr, l, cache)
 	require.NoError(t, err)
 	return tl
 }
@@ -112,6 +123,65 @@ func TestDefaultJobs(t *testing.T) {
 	require.Positive(t, availableMemory())
 }
 
+// What is built here runs on RHEL 9 and Ubuntu 22.04: glibc 2.34, the libstdc++ of GCC 11.
+func TestLibrariesRunOnOlderSystems(t *testing.T) {
+	for _, name := range Libraries() {
+		path, err := FindLib(name)
+		require.NoError(t, err)
+		requireOldSystem(t, path)
+	}
+	torch, err := FindTorch()
+	require.NoError(t, err)
+	for _, path := range torch.Preload() {
+		requireOldSystem(t, path)
+	}
+}
+
+// requireOldSystem reads which versions of the system's symbols a library imports.
+func requireOldSystem(t *testing.T, path string) {
+	t.Helper()
+	f, err := elf.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	needs, err := f.DynamicVersionNeeds()
+	require.NoError(t, err)
+	require.NotEmpty(t, needs, path)
+	for _, n := range needs {
+		for _, d := range n.Needs {
+			for prefix, most := range map[string][]int{"GLIBC_": {2, 34}, "GLIBCXX_": {3, 4, 29}, "CXXABI_": {1, 3, 13}, "GCC_": {7, 0, 0}} {
+				if v := versionOf(d.Dep, prefix); v != nil {
+					require.LessOrEqual(t, slices.Compare(v, most), 0, "%s wants %s of %s", path, d.Dep, n.Name)
+				}
+			}
+		}
+	}
+}
+
+func TestCxxRuntime(t *testing.T) {
+	own, system := t.TempDir(), t.TempDir()
+	for _, name := range []string{"libstdc++.so.6", "libgcc_s.so.1"} {
+		writeFile(t, filepath.Join(own, name), "own", 0o755)
+	}
+	ours := []string{filepath.Join(own, "libgcc_s.so.1"), filepath.Join(own, "libstdc++.so.6")}
+	require.Equal(t, ours, cxxRuntime(own, []string{system}), "the system has none")
+	require.Equal(t, ours, cxxRuntime(own, nil))
+	writeFile(t, filepath.Join(system, "libstdc++.so.6"), "no library", 0o755)
+	require.Equal(t, ours, cxxRuntime(own, []string{system}))
+	old := filepath.Join(t.TempDir(), "libstdc++.so.6")
+	defines := func(version string) {
+		script := filepath.Join(filepath.Dir(old), "map")
+		writeFile(t, script, version+" { global: *; };\n", 0o644)
+		cmd := exec.Command("cc", "-shared", "-nostdlib", "-xc", "-", "-Wl,--version-script="+script, "-o", old)
+		cmd.Stdin = strings.NewReader("int x;\n")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	defines("GLIBCXX_3.4.28")
+	require.Equal(t, ours, cxxRuntime(own, []string{filepath.Dir(old), system}), "the first is the one that the loader takes")
+	defines("GLIBCXX_3.4.29")
+	require.Equal(t, []string{old}, cxxRuntime(own, []string{filepath.Dir(old), system}))
+}
+
 // What a stopped program started is stopped too: ninja's compilers, for instance.
 func TestRunStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -123,4 +193,53 @@ func TestRunStopsWithContext(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
 	require.Eventually(t, func() bool { return !running(pid) }, 10*time.Second, 10*time.Millisecond)
+}
+
+// Of two set-ups of the same sources one builds and the other waits and takes what was built; other sources do not wait.
+func TestEqualSourcesAreBuiltOnce(t *testing.T) {
+	tl, libs := needTools(t), t.TempDir()
+	build := func(src, key string) (bool, error) {
+		b := builder{tools: tl, torch: &Torch{Dir: "/no/torch"}, checkout: src, libraries: Libraries(), jobs: 1}
+		return b.build(t.Context(), io.Discard, filepath.Join(libs, key))
+	}
+	one, two := smallProject(t, "int shown(int a) { return a; }\n"), smallProject(t, "int shown(int a) { return a; }\n")
+	var built atomic.Int32
+	var group sync.WaitGroup
+	for _, src := range []string{one, two} {
+		group.Go(func() {
+			did, err := build(src, "same")
+			if assert.NoError(t, err) && did {
+				built.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	require.EqualValues(t, 1, built.Load())
+	require.True(t, installed(filepath.Join(libs, "same"), Libraries()))
+
+	unlock, err := lockFile(t.Context(), io.Discard, filepath.Join(libs, "same.lock"))
+	require.NoError(t, err)
+	defer unlock()
+	did, err := build(two, "other")
+	require.NoError(t, err)
+	require.True(t, did)
+}
+
+func TestNativeSetIsPartOfTheKey(t *testing.T) {
+	key := func(native string) string {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "GOSPML_TEST_KEY=1", "GOSPML_NATIVE="+native)
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		return string(out)
+	}
+	require.Equal(t, key(""), key("0"))
+	if runtime.GOARCH == "amd64" {
+		require.NotEqual(t, key(""), key("1"))
+	}
+	require.Regexp(t, "^[0-9a-f]{16}$", key("1"))
+
+	t.Setenv("GOSPML_NATIVE", "yes")
+	_, err := Setup(t.Context(), io.Discard, Options{})
+	requireSentence(t, err, `GOSPML_NATIVE is "yes"`, "want 1")
 }

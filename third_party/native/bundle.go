@@ -18,19 +18,20 @@ type Bundle struct {
 	Dir   string
 	Files int
 	Bytes int64
-	GLIBC string // the oldest glibc that opens every file, such as "2.34"
+	GLIBC string // the oldest glibc that opens every file, such as "2.34", where the system has a libstdc++ of GCC 11 or later
 }
 
-// runtimeLibraries are what a system without a compiler or libjpeg-turbo lacks; glibc itself is never copied, because two of them in one
-// process do not work.
-var runtimeLibraries = []string{"libgcc_s.so.1", "libstdc++.so.6", "libturbojpeg.so.0"}
+// runtimeLibraries are what a system without a compiler or libjpeg-turbo lacks, and their folders in a bundle; glibc itself is never copied, because two of them in
+// one process do not work.
+var runtimeLibraries = map[string]string{"libgcc_s.so.1": cxxFolder, "libstdc++.so.6": cxxFolder, "libturbojpeg.so.0": "lib"}
 
 // WriteBundle copies a program and every library that it opens at run time to a folder from which the program runs on any Linux of this
 // architecture that has a new enough glibc: no root, no Python, no RPATH, no cache folder. The folder must not exist. Its layout is what
 // FindTorch and FindLib look for beside the executable:
 //
 //	spml              the program
-//	lib/              our libraries, libturbojpeg, libstdc++, libgcc_s
+//	lib/              our libraries, libturbojpeg
+//	lib/cxx/          libstdc++, libgcc_s, for systems that have none or older ones
 //	libtorch/         the CPU part of libtorch and its licences
 //
 // The libraries must be open in this process: where the system's come from is read from the process's own memory map.
@@ -59,7 +60,7 @@ func fillBundle(dir, program string) (*Bundle, error) {
 		if filepath.Base(filepath.Dir(filepath.Dir(from))) == "cu13" {
 			to = filepath.Join("libtorch", "nvidia", "cu13", "lib", filepath.Base(from))
 		}
-		if !slices.Contains(runtimeLibraries, filepath.Base(from)) {
+		if runtimeLibraries[filepath.Base(from)] == "" {
 			files[to] = from
 		}
 	}
@@ -95,12 +96,12 @@ func fillBundle(dir, program string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range runtimeLibraries {
+	for name, folder := range runtimeLibraries {
 		path := opened[name]
 		if path == "" {
 			return nil, fmt.Errorf("%w: %s is not open in this process; run `%s`", ErrNotFound, name, SetupCommand)
 		}
-		files[filepath.Join("lib", name)] = path
+		files[filepath.Join(folder, name)] = path
 	}
 	b := &Bundle{Dir: dir}
 	var glibc []int
@@ -110,6 +111,9 @@ func fillBundle(dir, program string) (*Bundle, error) {
 			return nil, fmt.Errorf("copying %s into the bundle: %w", from, err)
 		}
 		b.Files, b.Bytes = b.Files+1, b.Bytes+n
+		if filepath.Dir(to) == cxxFolder { // copied from this system, for others that lack them; often newer than all else
+			continue
+		}
 		if v, err := wantsGLIBC(from); err == nil && slices.Compare(v, glibc) > 0 {
 			glibc = v
 		}
@@ -184,22 +188,26 @@ func wantsGLIBC(path string) ([]int, error) {
 	}
 	var newest []int
 	for _, s := range symbols {
-		text, ok := strings.CutPrefix(s.Version, "GLIBC_")
-		if !ok {
-			continue
-		}
-		var v []int
-		for _, part := range strings.Split(text, ".") {
-			n, err := strconv.Atoi(part)
-			if err != nil { // GLIBC_PRIVATE
-				v = nil
-				break
-			}
-			v = append(v, n)
-		}
-		if slices.Compare(v, newest) > 0 {
+		if v := versionOf(s.Version, "GLIBC_"); slices.Compare(v, newest) > 0 {
 			newest = v
 		}
 	}
 	return newest, nil
+}
+
+// versionOf gives the numbers of a symbol's version such as GLIBC_2.34 behind a prefix; nil where it has another prefix, or no numbers (GLIBC_PRIVATE).
+func versionOf(text, prefix string) []int {
+	text, ok := strings.CutPrefix(text, prefix)
+	if !ok {
+		return nil
+	}
+	var v []int
+	for part := range strings.SplitSeq(text, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil
+		}
+		v = append(v, n)
+	}
+	return v
 }

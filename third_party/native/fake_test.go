@@ -78,9 +78,13 @@ func newWorld(t *testing.T) *world {
 		setCPU:  {Files: map[string]int64{"nvidia/cu13/lib/libcudart.so.13": 6}, Unpacked: 6},
 		setNVCC: {Files: map[string]int64{"nvidia/cu13/bin/nvcc": 2}, Trees: []string{"nvidia/cu13/include/"}, Unpacked: 4},
 	}
+	cmake := makeWheel(t, wheels, "cmake-1-py3-none-manylinux2014_x86_64.whl", map[string]string{"cmake/data/bin/cmake": "#!/bin/sh\necho cmake version 3.31.6\n"})
+	cmake.Keep = map[string]keep{setTools: {Files: map[string]int64{"cmake/data/bin/cmake": 36}, Unpacked: 36}}
+	ninja := makeWheel(t, wheels, "ninja-1-py3-none-manylinux2014_x86_64.whl", map[string]string{"ninja-1.data/scripts/ninja": "#!/bin/sh\n"})
+	ninja.Keep = map[string]keep{setTools: {Files: map[string]int64{"ninja-1.data/scripts/ninja": 10}, Unpacked: 10}}
 	text, err := json.Marshal(&lock{
-		Torch: TorchVersion, Dirs: map[string]string{setCPU: "libtorch-" + TorchVersion, setGPU: "libtorch-" + TorchVersion, setNVCC: "nvcc-1"},
-		Wheels: []wheel{torch, rt},
+		Torch: TorchVersion, Dirs: map[string]string{setCPU: "libtorch-" + TorchVersion, setGPU: "libtorch-" + TorchVersion, setNVCC: "nvcc-1", setTools: "tools-1"},
+		Wheels: []wheel{torch, rt, cmake, ninja},
 	})
 	require.NoError(t, err)
 	w.lock, err = parseLock(text)
@@ -157,7 +161,7 @@ func makeWheel(t testing.TB, dir, file string, members map[string]string) wheel 
 	for name, content := range members {
 		h := &zip.FileHeader{Name: name, Method: zip.Deflate}
 		h.SetMode(0o644)
-		if strings.Contains(name, "/bin/") {
+		if strings.Contains(name, "/bin/") || strings.Contains(name, "/scripts/") {
 			h.SetMode(0o744)
 		}
 		f, err := z.CreateHeader(h)

@@ -46,10 +46,13 @@ func CacheDir() (string, error) {
 	return filepath.Join(d, "gospml"), nil
 }
 
-// BuildKey names the libraries built from exactly the embedded C++ sources for TorchVersion: 16 hex digits.
+// BuildKey names the libraries built from exactly the embedded C++ sources for TorchVersion, and with GOSPML_NATIVE=1 for this processor: 16 hex digits.
 var BuildKey = sync.OnceValue(func() string {
 	h := sha256.New()
 	fmt.Fprintln(h, TorchVersion)
+	if s := nativeSet(); s != "" {
+		fmt.Fprintln(h, s)
+	}
 	_ = eachSource(gospml.Sources, func(path string, b []byte) error {
 		fmt.Fprintf(h, "%s %d\n", path, len(b))
 		h.Write(b)

@@ -60,7 +60,7 @@ func TestSetupRunsNothingOfTheWorkingFolder(t *testing.T) {
 	require.NoFileExists(t, evidence)
 
 	// Compilers.
-	found, err := findTools(t.Context(), &bytes.Buffer{})
+	found, err := findTools(t.Context(), &bytes.Buffer{}, w.lock, w.cache)
 	require.NoError(t, err)
 	require.Equal(t, tl.cmake, found.cmake)
 	require.True(t, hasTurboJPEG(t.Context(), compiler()), "the planted header is not read")

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,9 +18,10 @@ var lockText []byte
 
 // The sets of files that can be fetched.
 const (
-	setCPU  = "cpu"
-	setGPU  = "gpu"
-	setNVCC = "nvcc"
+	setCPU   = "cpu"
+	setGPU   = "gpu"
+	setNVCC  = "nvcc"
+	setTools = "tools" // CMake and ninja, for machines without them
 
 	nvccPath = "nvidia/cu13/bin/nvcc" // in the folder of the set
 )
@@ -154,6 +156,16 @@ func (l *lock) files(sets ...string) map[string]int64 {
 		}
 	}
 	return out
+}
+
+// program is the named file of a set with this base name, in the set's folder below the cache folder; "" where the lock has none.
+func (l *lock) program(cache, set, name string) string {
+	for f := range l.files(set) {
+		if path.Base(f) == name {
+			return filepath.Join(cache, l.Dirs[set], f)
+		}
+	}
+	return ""
 }
 
 // wheels returns the wheels that the sets need.

@@ -30,7 +30,7 @@ type Result struct {
 // importable Python torch of the supported version, or else downloads it; and builds the C++ libraries of exactly this
 // program's sources. What is already there is left alone. It prints to w what it takes and does, with sizes and progress.
 //
-// Set-ups of several processes wait for each other. When ctx ends, the programs it started are killed and nothing
+// Set-ups of several processes wait for each other while one downloads, and while one builds the same sources. When ctx ends, the programs it started are killed and nothing
 // half-done is left in use. Errors are one sentence that names the next command.
 func Setup(ctx context.Context, w io.Writer, o Options) (*Result, error) {
 	l, err := embeddedLock()
@@ -51,31 +51,20 @@ func setup(ctx context.Context, w io.Writer, o Options, l *lock) (*Result, error
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return nil, fmt.Errorf("cache folder: %w; set GOSPML_CACHE to a folder that you may write", err)
 	}
-	unlock, err := lockFile(ctx, w, filepath.Join(cache, "setup.lock"))
-	if err != nil {
-		return nil, fmt.Errorf("cache folder: %w; set GOSPML_CACHE to a folder that you may write", err)
-	}
-	defer unlock()
-	if err := removeUnfinished(cache); err != nil {
-		return nil, fmt.Errorf("cleaning up after an earlier set-up: %w", err)
+	if err := checkNative(); err != nil {
+		return nil, err
 	}
 	res := &Result{}
 	if res.LibDir, err = LibDir(); err != nil {
 		return nil, err
 	}
-	// What is missing for the build is said before half a gigabyte is downloaded.
-	var t *tools
 	o.CUDA = (o.CUDA || o.GPU) && len(CUDALibraries()) > 0
 	want := Libraries()
 	if o.CUDA {
 		want = append(want, CUDALibraries()...)
 	}
-	if o.Force || !installed(res.LibDir, want) {
-		if t, err = findTools(ctx, w); err != nil {
-			return nil, err
-		}
-	}
-	if res.Torch, res.Fetched, err = getTorch(ctx, w, l, cache, o); err != nil {
+	t, err := prepare(ctx, w, o, l, cache, want, res)
+	if err != nil {
 		return nil, err
 	}
 	if t != nil {
@@ -83,14 +72,13 @@ func setup(ctx context.Context, w io.Writer, o Options, l *lock) (*Result, error
 		if err != nil {
 			return nil, err
 		}
-		b := builder{tools: t, torch: res.Torch, cache: cache, checkout: checkout, jobs: o.Jobs, fresh: o.Force, libraries: want}
+		b := builder{tools: t, torch: res.Torch, checkout: checkout, jobs: o.Jobs, fresh: o.Force, libraries: want}
 		if o.CUDA {
 			b.nvcc = filepath.Join(cache, l.Dirs[setNVCC], nvccPath)
 		}
-		if err := b.build(ctx, w); err != nil {
+		if res.Built, err = b.build(ctx, w, res.LibDir); err != nil {
 			return nil, err
 		}
-		res.Built = true
 	}
 	for _, name := range want {
 		res.Libs = append(res.Libs, filepath.Join(res.LibDir, name))
@@ -100,6 +88,26 @@ func setup(ctx context.Context, w io.Writer, o Options, l *lock) (*Result, error
 		fmt.Fprintf(w, "note: GOSPML_LIB=%s is set, so programs take the libraries there instead\n", d)
 	}
 	return res, nil
+}
+
+// prepare fetches what is missing, while no other set-up does, and returns the tools where there is something to build.
+func prepare(ctx context.Context, w io.Writer, o Options, l *lock, cache string, want []string, res *Result) (t *tools, err error) {
+	unlock, err := lockFile(ctx, w, filepath.Join(cache, "setup.lock"))
+	if err != nil {
+		return nil, fmt.Errorf("cache folder: %w; set GOSPML_CACHE to a folder that you may write", err)
+	}
+	defer unlock()
+	if err := removeUnfinished(cache); err != nil {
+		return nil, fmt.Errorf("cleaning up after an earlier set-up: %w", err)
+	}
+	// What is missing for the build is said before half a gigabyte is downloaded.
+	if o.Force || !installed(res.LibDir, want) {
+		if t, err = findTools(ctx, w, l, cache); err != nil {
+			return nil, err
+		}
+	}
+	res.Torch, res.Fetched, err = getTorch(ctx, w, l, cache, o)
+	return t, err
 }
 
 // getTorch goes through the search order and downloads where it ends. It prints what was taken.

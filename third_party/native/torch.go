@@ -81,13 +81,8 @@ func hasTorch(dir string) bool {
 // Preload lists the libraries to open, by absolute path and in this order, before ours.
 func (t *Torch) Preload() []string {
 	var out []string
-	if t.Source == "bundle" { // the system may lack these, or have older ones
-		beside := filepath.Join(t.Dir, "..", "..", "lib")
-		for _, name := range []string{"libgcc_s.so.1", "libstdc++.so.6"} {
-			if p := filepath.Join(beside, name); exists(p) {
-				out = append(out, p)
-			}
-		}
+	if t.Source == "bundle" {
+		out = cxxRuntime(filepath.Join(t.Dir, "..", "..", cxxFolder), systemFolders)
 	}
 	return append(out, t.find(
 		"torch/lib/libgomp.so.1",

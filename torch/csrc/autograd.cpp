@@ -15,13 +15,6 @@
 namespace gs {
 namespace {
 
-std::vector<at::Tensor> list(const uint64_t* h, size_t n) {
-  std::vector<at::Tensor> v;
-  v.reserve(n);
-  for (size_t i = 0; i < n; i++) v.push_back(tensor_of(h[i]));
-  return v;
-}
-
 bool hooked(torch::autograd::Node& n) {
   return !n.pre_hooks().empty() || !n.post_hooks().empty() || !n.tensor_pre_hooks().empty() || !n.retains_grad_hooks().empty();
 }

@@ -42,13 +42,6 @@ gs_result drop(uint64_t h) {
   });
 }
 
-std::vector<at::Tensor> list(const uint64_t* h, size_t n) {
-  std::vector<at::Tensor> v;
-  v.reserve(n);
-  for (size_t i = 0; i < n; i++) v.push_back(tensor_of(h[i]));
-  return v;
-}
-
 gs_result tcp_store(const char* host, int port, int server, int workers, int64_t timeout) {
   return guarded([&](gs_result& r) {
     c10d::TCPStoreOptions o;

@@ -34,6 +34,13 @@ inline at::Tensor tensor_of(uint64_t h) {
   return at::Tensor(c10::intrusive_ptr<Impl, c10::UndefinedTensorImpl>::reclaim_copy(reinterpret_cast<Impl*>(h)));
 }
 
+inline std::vector<at::Tensor> list(const uint64_t* h, size_t n) {
+  std::vector<at::Tensor> v;
+  v.reserve(n);
+  for (size_t i = 0; i < n; i++) v.push_back(tensor_of(h[i]));
+  return v;
+}
+
 struct Scope {
   uint32_t id = 0;
   std::vector<Impl*> held; // nullptr: kept or freed early

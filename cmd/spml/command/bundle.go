@@ -27,7 +27,7 @@ func newBundle() *cobra.Command {
 		Use:   "bundle RUN OUT",
 		Short: "Write one folder with program, libraries and model that runs anywhere",
 		Long: `Writes a folder that holds this program, the part of libtorch and the other libraries that it opens, and the model of a run. It runs from any place
-on Linux with glibc and the same processor architecture: no installation, no root, no Python. A Dockerfile is written beside them.
+on Linux with glibc 2.34 or later (RHEL 9, Ubuntu 22.04) and the same processor architecture: no installation, no root, no Python. A Dockerfile is written beside them.
 
   spml bundle runs/em tagger               then, anywhere: tagger/spml predict tagger/model photo.jpg
   spml bundle runs/em tagger --calibrate   with a threshold for each class: the best F1 on the run's validation part

@@ -4,6 +4,7 @@ package command
 
 import (
 	"debug/elf"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/semver"
 )
 
 // TestBundle runs a bundle where there is nothing but glibc: no shell, no /proc, no C++ library, no libtorch, no Python.
@@ -35,6 +37,16 @@ func TestBundle(t *testing.T) {
 	out, err = exec.Command(program, "bundle", run, filepath.Join(root, "app")).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "exists already")
+
+	app := filepath.Join(root, "app")
+	oldSystem(t, app)
+	// Here the system's C++ runtime is newer than GCC 11's; in the root below there is none.
+	cmd := exec.Command(filepath.Join(app, "spml"), "predict", filepath.Join(app, "model"), filepath.Join(dir, "images", "01.png"))
+	cmd.Env = []string{"LD_DEBUG=files", "PATH=/none"}
+	out, err = cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "libstdc++.so.6")
+	require.NotContains(t, string(out), filepath.Join("lib", "cxx"))
 
 	copyGLIBC(t, program, root)
 	photo, err := os.ReadFile(filepath.Join(dir, "images", "01.png"))
@@ -63,6 +75,42 @@ func TestBundle(t *testing.T) {
 	said, err := inRoot("predict", "/app/model", "/photo.png")
 	require.Error(t, err, "the libtorch beside the program was not the one that ran")
 	require.Contains(t, said, "GOSPML_CACHE")
+}
+
+// oldSystem reads which versions of the system's symbols everything in a bundle imports, but the C++ runtime that older systems do not take: RHEL 9 and
+// Ubuntu 22.04 have glibc 2.34 and the libstdc++ of GCC 11.
+func oldSystem(t *testing.T, app string) {
+	t.Helper()
+	read := 0
+	require.NoError(t, filepath.WalkDir(app, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Base(filepath.Dir(path)) == "cxx" {
+			return err
+		}
+		f, err := elf.Open(path)
+		if err != nil {
+			return nil // no program or library
+		}
+		defer f.Close()
+		read++
+		needs, err := f.DynamicVersionNeeds()
+		for _, n := range needs {
+			for _, v := range n.Needs {
+				for _, most := range []string{"GLIBC_2.34", "GLIBCXX_3.4.29", "CXXABI_1.3.13"} {
+					name, numbers, _ := strings.Cut(most, "_")
+					if own, of, _ := strings.Cut(v.Dep, "_"); own == name && of != "PRIVATE" {
+						require.LessOrEqual(t, semver.Compare("v"+fill(of), "v"+fill(numbers)), 0, "%s wants %s of %s", path, v.Dep, n.Name)
+					}
+				}
+			}
+		}
+		return err
+	}))
+	require.GreaterOrEqual(t, read, 9)
+}
+
+// fill makes three numbers of one or two.
+func fill(version string) string {
+	return version + strings.Repeat(".0", 2-strings.Count(version, "."))
 }
 
 // copyGLIBC copies the loader of a program and glibc's libraries, and nothing else, into a root.

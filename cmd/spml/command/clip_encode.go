@@ -21,6 +21,7 @@ import (
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/onewriter"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -305,6 +306,14 @@ func (o *encodeFlags) encodePictures(cmd *cobra.Command, m *clip.Model, paths []
 	print, err := o.fingerprint(m, paths)
 	if err != nil {
 		return err
+	}
+	writer, err := onewriter.Take(o.out+partial+".lock", o.out)
+	if err != nil {
+		return err
+	}
+	defer writer.Close()
+	if !writer.Works() {
+		fmt.Fprintf(cmd.ErrOrStderr(), "spml: %s lies on a file system without locks: nothing keeps a second run from writing it\n", o.out)
 	}
 	j, err := openJournal(o.out+partial, print, width, len(paths))
 	if err != nil {

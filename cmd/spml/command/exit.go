@@ -87,7 +87,10 @@ func exitCode(ctx context.Context, err error) int {
 	var stopped *train.StoppedError
 	var errno syscall.Errno
 	var fault *train.PanicError
+	var busy *train.BusyError
 	switch {
+	case errors.As(err, &busy):
+		return exitIO
 	case errors.As(err, &fault):
 		return exitInternal
 	case errors.As(err, &errno) && errors.As(err, &stopped): // the checkpoint could not be written

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package onewriter
+
+import (
+	"errors"
+	"os"
+)
+
+var errHeld = errors.New("held")
+
+func flock(*os.File) error { return errors.ErrUnsupported }
