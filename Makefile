@@ -10,7 +10,7 @@ PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospm
 PEER_PYTHON ?= $(PEERS)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: reference help setup cuda gpu-check build test ci nightly compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train race fuzz lint vet format staticcheck clean
+.PHONY: reference help setup cuda gpu-check build test ci nightly compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train race fuzz soak lint vet format staticcheck clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -98,6 +98,13 @@ fuzz: setup ## every fuzz target for FUZZTIME=60s
 	    fi; \
 	  done; \
 	done; exit $$failed
+
+SOAK     ?= 10m
+# A short soak is a check; only a long one is a result.
+SOAK_OUT ?= $(if $(filter %s,$(SOAK)),build/soak.md,results/soak.md)
+soak: setup ## kills, full disks, changed bytes, swaps, memory and operators for SOAK=10m, and a summary
+	$(GO) build -o bin/ ./examples/service ./internal/soak
+	bin/soak -time $(SOAK) -out $(SOAK_OUT) -service bin/service
 
 lint: vet format staticcheck ## go vet, gofmt, staticcheck
 
