@@ -6,15 +6,24 @@ import (
 )
 
 var (
+	// ErrPicture: the bytes are no picture that can be used, for one of the three reasons below; errors.Is finds it in each.
+	ErrPicture = errors.New("unusable image")
 	// ErrDamaged: the bytes are not a whole, valid image.
-	ErrDamaged = errors.New("damaged image")
+	ErrDamaged error = pictureError("damaged image")
 	// ErrTooLarge: more pixels, scans or memory than [Options] allow.
-	ErrTooLarge = errors.New("image too large")
+	ErrTooLarge error = pictureError("image too large")
 	// ErrUnknownFormat: no image format that is known, or a kind of it that is not decoded.
-	ErrUnknownFormat = errors.New("unsupported image format")
+	ErrUnknownFormat error = pictureError("unsupported image format")
 	// ErrLibrary: the native image library cannot be used. Also wraps native.ErrNotFound where it is absent.
 	ErrLibrary = errors.New("image library unavailable")
 )
+
+// pictureError is a reason why bytes are no picture.
+type pictureError string
+
+func (e pictureError) Error() string { return string(e) }
+
+func (e pictureError) Is(target error) bool { return target == ErrPicture }
 
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
