@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/internal/abi"
 )
@@ -78,9 +79,9 @@ func TestNaiveGoroutines(t *testing.T) {
 	if !inChild(t) {
 		return
 	}
-	products := 1000
-	if testing.Short() {
-		products = 100
+	products := 100
+	if testroot.Nightly() {
+		products = 1000
 	}
 	a, b := torch.Randn(torch.S(256, 256)), torch.Randn(torch.S(256, 256))
 	want := a.Mm(b).Sum().Item()

@@ -133,7 +133,7 @@ func TestTwoStagesShareTheFirst(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{
 		Settings: map[string]any{
-			"data": "shapes", "backbone": "small_cnn", "image_size": 16, "head": "decoder", "decoder_dim": 8, "epochs": 1, "batch_size": 250, "lr": 1e-3, "threads": 1,
+			"data": "shapes", "data_options": "train=500,val=80,test=80", "backbone": "small_cnn", "image_size": 16, "head": "decoder", "decoder_dim": 8, "epochs": 1, "batch_size": 250, "lr": 1e-3, "threads": 1,
 		}, Variants: v, Seeds: []uint32{7, 8}, Dir: dir, Replicates: 50,
 	}
 	table, err := Run(context.Background(), o)

@@ -40,7 +40,7 @@ func TestPlanOfTwoStages(t *testing.T) {
 	require.InEpsilon(t, peak, p.MemoryBytes, 0.1)
 	require.Greater(t, p.PeakBytes, 5*p.ModelBytes, "weights, average, gradients and two moments")
 
-	out, _ = run("--dry-run", "--measure")
+	out, _ = run("--dry-run", "--measure", "--decoder-dim", "16")
 	for _, line := range []string{"time ", "stage 1 ", "memory ", "disk "} {
 		require.Contains(t, out, line)
 	}
