@@ -32,7 +32,7 @@ type Stepper struct {
 }
 
 // NewStepper makes loss and estimator of a method. preset is the data set whose published parameters the loss takes, params override them. setup says what the estimator is made from; its method, values and
-// options are filled in. The caller sets Forward and Parameters, makes the Optimizer and gives it Groups.
+// options are filled in. The caller sets Forward and calls Train.
 func NewStepper(id, preset string, params loss.Values, o loss.Options, setup *method.Setup) (*Stepper, error) {
 	m, err := method.Lookup(id)
 	if err != nil {
@@ -90,6 +90,17 @@ func (s *Stepper) Step(epoch int, places []int) (value float64, err error) {
 	}
 	return value, err
 }
+
+// Train sets what is trained: the model's parameters, which the optimiser has with the learning rate lr, and beside them the estimator's, which it gets.
+func (s *Stepper) Train(o optim.Optimizer, params []*torch.Tensor, lr float64) {
+	s.Optimizer, s.Parameters = o, params
+	for _, g := range s.Estimator.Groups() {
+		o.AddGroup(g.Params, optim.LR(g.Factor*lr))
+	}
+}
+
+// Begin begins an epoch, counted from 1.
+func (s *Stepper) Begin(epoch int) error { return s.Estimator.Start(epoch) }
 
 // End ends an epoch; scores are σ(z) of all places without augmentation, [n, C], which some estimators label by.
 func (s *Stepper) End(epoch int, scores func() (*torch.Tensor, error)) error {
