@@ -3,7 +3,6 @@
 package pixel
 
 /*
-#cgo CFLAGS: -I${SRCDIR}/../csrc
 #cgo LDFLAGS: -ldl
 #include <dlfcn.h>
 #include <stdio.h>

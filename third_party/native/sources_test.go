@@ -2,9 +2,11 @@ package native
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/gospml/gospml/internal/testroot"
@@ -76,4 +78,29 @@ func TestBuildKey(t *testing.T) {
 	require.Regexp(t, regexp.MustCompile(`^[0-9a-f]{16}$`), BuildKey())
 	require.Contains(t, Libraries(), "libgospml-cpu.so")
 	require.Contains(t, Libraries(), "libgospml-image.so")
+}
+
+// The go command compiles a cgo package again when a header in its own folder changes, and no other.
+func TestTableHeadersLieBesideTheirGoCode(t *testing.T) {
+	include := regexp.MustCompile(`(?m)^#include "(.*)"`)
+	found := 0
+	for _, dir := range []string{"torch", "cuda", "data"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			require.NoError(t, err)
+			if !bytes.Contains(b, []byte("\nimport \"C\"\n")) {
+				return nil
+			}
+			require.NotRegexp(t, `(?m)^#cgo .*-I`, string(b), path)
+			for _, m := range include.FindAllSubmatch(b, -1) {
+				require.FileExists(t, filepath.Join(filepath.Dir(path), string(m[1])), path)
+				found++
+			}
+			return nil
+		}))
+	}
+	require.Greater(t, found, 5)
 }

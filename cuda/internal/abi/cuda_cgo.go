@@ -3,7 +3,6 @@
 package abi
 
 /*
-#cgo CFLAGS: -I${SRCDIR}/../../csrc
 #cgo LDFLAGS: -ldl
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Package abi is the only cgo package over libtorch: it opens the libraries, checks versions and calls the functions
-// of torch/csrc/gospml_torch.h. It knows no tensors, only handles, frames and results.
+// of gospml_torch.h. It knows no tensors, only handles, frames and results.
 //
 // Every call that can do heavy work passes a semaphore of one slot per core, so that many goroutines do not make the
 // Go runtime start many OS threads, each of which would grow an OpenMP team and allocator caches of its own.

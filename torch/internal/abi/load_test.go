@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/third_party/native"
 )
 
@@ -49,7 +48,7 @@ func library(t *testing.T, path, source string) {
 		t.Skip("no C compiler")
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	cmd := exec.Command(cc, "-shared", "-fPIC", "-xc", "-I", testroot.Module()+"/torch/csrc", "-o", path, "-")
+	cmd := exec.Command(cc, "-shared", "-fPIC", "-xc", "-I", ".", "-o", path, "-")
 	cmd.Stdin = strings.NewReader(source)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
