@@ -9,8 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gospml/gospml"
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/stretchr/testify/require"
+	"path"
+	"slices"
 )
 
 func TestFindCheckout(t *testing.T) {
@@ -103,4 +106,27 @@ func TestTableHeadersLieBesideTheirGoCode(t *testing.T) {
 		}))
 	}
 	require.Greater(t, found, 5)
+}
+
+// What an embedded source includes by a path of ours is embedded too: an installed module has nothing else.
+func TestWhatSourcesIncludeIsEmbedded(t *testing.T) {
+	folders := []string{"spml/csrc", "torch/internal/abi", "cuda/internal/abi", "data/pixel", "third_party/gloo", "third_party/cudalibs"} // of CMakeLists.txt
+	include := regexp.MustCompile(`(?m)^\s*#\s*include "(.*)"`)
+	seen := 0
+	require.NoError(t, eachSource(gospml.Sources, func(file string, b []byte) error {
+		for _, m := range include.FindAllSubmatch(b, -1) {
+			name := string(m[1])
+			if name == "losses.h" { // written by CMake
+				continue
+			}
+			seen++
+			found := slices.ContainsFunc(append([]string{path.Dir(file)}, folders...), func(dir string) bool {
+				_, err := fs.Stat(gospml.Sources, path.Join(dir, name))
+				return err == nil
+			})
+			require.True(t, found, "%s includes %s", file, name)
+		}
+		return nil
+	}))
+	require.Greater(t, seen, 100)
 }
