@@ -10,7 +10,7 @@ PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospm
 PEER_PYTHON ?= $(PEERS)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: reference help setup cuda gpu-check build test ci nightly compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train race fuzz soak lint vet format staticcheck clean
+.PHONY: reference help setup cuda gpu-check build test ci nightly sanitize compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train race fuzz soak lint vet format staticcheck clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -37,6 +37,9 @@ ci: ## what is proven for every change (docs/testing.md)
 
 nightly: ## the long forms: NIGHTLY_SCALE=0.1 for a short one; results/nightly.md
 	.ci/nightly
+
+sanitize: setup ## the image library with the address and undefined-behaviour sanitizers, driven by its Go tests
+	.ci/sanitize
 
 compat: ## build against other libtorch versions (internal/compat) and run the binding's tests there; COMPAT_ARGS="-only 2.15.0"
 	$(GO) run ./internal/compat $(COMPAT_ARGS)
