@@ -35,9 +35,9 @@ type CSVOptions struct {
 // What is absent is made, and [Info] of the result says how:
 //   - No observed file: one positive of each row is drawn by [random.SinglePositive] with the seed over all rows in file order.
 //   - No val rows in split.csv: [random.Split] with seed 1200 moves 20 % of the train rows to val, as the papers do with the official
-//     training part (not with NoValidation, nor without full labels).
+//     training part (not with NoValidation). Without full labels too, for scores against the observed ones.
 //   - No split.csv: the same rule first moves 20 % of all rows to test, then 20 % of the rest to val (64/16/20), because scores of the
-//     rows on which the best epoch was chosen are too good. Without full labels every row is a train row.
+//     rows on which the best epoch was chosen are too good. Without full labels no row is a test row.
 //
 // Wrong files give a [*FormatError] with file and line, among them a named image that does not exist. Images are not decoded here. Paths that leave
 // the folder are refused, links too. The caller closes the Dataset.
@@ -137,8 +137,7 @@ func (d *Dataset) setSplit(root *os.Root, rows *table, noValidation bool) error 
 		}
 		d.Info.Split = t.file
 	case d.Labels == nil:
-		d.Info.Split = "no split.csv and no full labels: every row is a train row"
-		return nil
+		d.Info.Split = "no split.csv and no full labels: none is a test row"
 	default:
 		if err := d.moveFifth(Test); err != nil {
 			return err
@@ -148,7 +147,10 @@ func (d *Dataset) setSplit(root *os.Root, rows *table, noValidation bool) error 
 	if len(d.Rows(Train)) == 0 {
 		return formatError("split.csv", 0, "no row is a train row")
 	}
-	if len(d.Rows(Val)) == 0 && d.Labels != nil && !noValidation {
+	if d.Labels == nil {
+		return d.drawObservedVal(noValidation)
+	}
+	if len(d.Rows(Val)) == 0 && !noValidation {
 		if err := d.moveFifth(Val); err != nil {
 			return err
 		}

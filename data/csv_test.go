@@ -223,9 +223,14 @@ func TestSplitIsDrawn(t *testing.T) {
 	// The rule of the papers over the train rows.
 	n, _ = count(map[string]string{"labels.csv": labels.String(), "split.csv": split.String()}, CSVOptions{NoValidation: true})
 	require.Equal(t, [3]int{90, 0, 10}, n)
-	// Observed labels alone: nothing can be scored, so nothing is kept back.
+	// Observed labels alone: a fifth to choose the epoch by them, and no test part, which could not be scored.
 	n, d = count(map[string]string{"observed.csv": labels.String()}, CSVOptions{})
+	require.Equal(t, [3]int{80, 20, 0}, n)
+	require.Contains(t, d.Info.Split, "drawn as val with seed 1200, for scores against observed labels")
+	n, _ = count(map[string]string{"observed.csv": labels.String()}, CSVOptions{NoValidation: true})
 	require.Equal(t, [3]int{100, 0, 0}, n)
+	n, d = count(map[string]string{"observed.csv": labels.String()}, CSVOptions{})
+	require.Equal(t, [3]int{80, 20, 0}, n)
 	require.Nil(t, d.Labels)
 	require.NotNil(t, d.Observed)
 	require.NoError(t, d.Validate())

@@ -114,12 +114,35 @@ func openFolders(t *tree, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	b.labelsFrom, b.obsFrom, b.splitFrom = "the names of the folders", "the names of the folders", "the names of the folders"
+	if err := b.splitFile(); err != nil {
+		return nil, err
+	}
 	if full {
 		b.note("the folder is read as the only label of its photos")
 	} else {
 		b.note("the folder is read as one positive label of its photos, the others are unknown (labels: full reads them as absent)")
 	}
 	return b.finish()
+}
+
+// splitFile takes the parts of the rows from split.csv beside the folders, as spml data split writes it: it stands before what folders are called.
+func (b *builder) splitFile() error {
+	t, err := readTableFile(b.t.root, "split.csv", splitCell, "train, val or test")
+	if err != nil || t == nil {
+		return err
+	}
+	if len(t.columns) != 1 || t.columns[0] != "split" {
+		return formatError(t.file, 1, "the header must be filename,split")
+	}
+	for i := range b.rows {
+		at, ok := t.rowOf[b.rows[i].name]
+		if !ok {
+			return formatError(t.file, 0, "%q has no row; name the part of every photo, or remove the file (spml data split draws one)", b.rows[i].name)
+		}
+		b.rows[i].split, b.rows[i].placed = Split(t.cells[at]), true
+	}
+	b.splitFrom = t.file
+	return nil
 }
 
 // yoloFormat is a text file beside each photo: `class x y w h` for each object.

@@ -189,6 +189,12 @@ func (b *builder) parts(d *Dataset) error {
 			}
 		}
 	}
+	if d.Labels == nil { // no part can be scored with full labels
+		if placed == 0 {
+			d.Info.Split = "the files name no parts and no row has full labels: none is a test row"
+		}
+		return d.drawObservedVal(b.opt.NoValidation)
+	}
 	if placed == 0 {
 		if !d.fullOf(Train) {
 			d.Info.Split = "the files name no parts and not every row has full labels: every row is a train row"
@@ -206,6 +212,15 @@ func (b *builder) parts(d *Dataset) error {
 		d.Info.Split += fmt.Sprintf("; 20 %% of the train rows drawn as val with seed %d", random.SplitSeed)
 	}
 	return nil
+}
+
+// drawObservedVal makes a fifth of the train rows of a set without full labels validation rows, so that an epoch can be chosen by their observed labels.
+func (d *Dataset) drawObservedVal(none bool) error {
+	if none || len(d.Rows(Val)) > 0 || len(d.Rows(Train)) < 5 {
+		return nil
+	}
+	d.Info.Split += fmt.Sprintf("; 20 %% of the train rows drawn as val with seed %d, for scores against observed labels (no-validation: draw none)", random.SplitSeed)
+	return d.moveFifth(Val)
 }
 
 func or(s, otherwise string) string {

@@ -24,13 +24,20 @@ func runCurves(r *run) []template.HTML {
 		x, y := epochs(r.Record, get)
 		return chart.Series{Name: name, X: x, Y: y, Colour: colour}
 	}
-	out := []template.HTML{
-		template.HTML(chart.Plot{Title: "Mean average precision by epoch", X: "epoch", Y: "%", WholeX: true, Series: []chart.Series{
-			series("test", 1, func(e train.EpochRecord) float64 { return e.TestMAP }),
-			series("validation", 6, func(e train.EpochRecord) float64 { return e.ValMAP }),
-		}}.Lines()),
-		template.HTML(chart.Plot{Title: "Training loss by epoch", X: "epoch", WholeX: true, Series: []chart.Series{series("loss", 1, func(e train.EpochRecord) float64 { return e.Loss })}}.Lines()),
+	var out []template.HTML
+	var scores []chart.Series
+	best := r.Record.Result.Best
+	if !best.NoTest {
+		scores = append(scores, series("test", 1, func(e train.EpochRecord) float64 { return e.TestMAP }))
 	}
+	if !best.NoVal {
+		scores = append(scores, series("validation", 6, func(e train.EpochRecord) float64 { return e.ValMAP }))
+	}
+	if scores != nil {
+		out = append(out, template.HTML(chart.Plot{Title: "Mean average precision by epoch", X: "epoch", Y: "%", WholeX: true, Series: scores}.Lines()))
+	}
+	out = append(out,
+		template.HTML(chart.Plot{Title: "Training loss by epoch", X: "epoch", WholeX: true, Series: []chart.Series{series("loss", 1, func(e train.EpochRecord) float64 { return e.Loss })}}.Lines()))
 	if c := means("Mean probability in training, by label", r.Scores); c != "" {
 		out = append(out, template.HTML(c))
 	}

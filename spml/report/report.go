@@ -118,8 +118,8 @@ func (p *page) single(ctx context.Context, dir string, o Options) error {
 		seconds += e.Seconds
 	}
 	p.Facts = []fact{
-		{"Test mAP", fmt.Sprintf("%.2f %%", res.Best.TestMAP), fmt.Sprintf("of epoch %d of %d", res.Best.Epoch, len(res.Epochs))},
-		{"Validation mAP", fmt.Sprintf("%.2f %%", res.Best.ValMAP), "chose that epoch"},
+		{"Test mAP", unit(res.Best.Test()), fmt.Sprintf("of epoch %d of %d", res.Best.Epoch, len(res.Epochs))},
+		{"Validation mAP", unit(res.Best.Val()), validation(res.Best)},
 		{"Images", fmt.Sprint(rec.Environment.Rows[0]), fmt.Sprintf("to train; %d val, %d test", rec.Environment.Rows[1], rec.Environment.Rows[2])},
 		{"Time", clock(seconds), fmt.Sprintf("%d threads, %s", rec.Environment.Threads, rec.Environment.Precision)},
 	}
@@ -185,6 +185,25 @@ func (p *page) several(ctx context.Context, paths []string, o Options) error {
 		p.PhotosOf = [2]string{runs[0].Name, runs[i].Name}
 	}
 	return nil
+}
+
+// unit puts percent behind a score that there is.
+func unit(score string) string {
+	if score == "n/a" {
+		return score
+	}
+	return score + " %"
+}
+
+// validation says what the validation score did.
+func validation(e train.EpochRecord) string {
+	switch {
+	case e.NoVal:
+		return "no row can be scored: the last epoch is kept"
+	case e.ValObserved:
+		return "against observed labels; chose that epoch"
+	}
+	return "chose that epoch"
 }
 
 // gather reads what a run left. Labels come from its data set; where that is not there any more the page says so.

@@ -24,7 +24,7 @@ func modelCard(dir string, mc *model.Config) ([]byte, error) {
 		return nil, err
 	}
 	head := map[string]any{"library_name": "timm", "pipeline_tag": "image-classification", "tags": []string{"multi-label", "single-positive-multi-label", mc.Method}}
-	if rec != nil && rec.Result != nil {
+	if rec != nil && rec.Result != nil && !rec.Result.Best.NoTest {
 		b := rec.Result.Best
 		head["model-index"] = []any{map[string]any{"name": mc.Architecture + "-" + mc.Method, "results": []any{map[string]any{
 			"task": map[string]string{"type": "image-classification"}, "dataset": map[string]string{"name": rec.Environment.Data, "type": "image"},
@@ -49,7 +49,7 @@ func modelCard(dir string, mc *model.Config) ([]byte, error) {
 	c := rec.Config
 	fmt.Fprintf(&o, "\n## Training\n\n| | |\n|---|---|\n| method | %s |\n", c.Method)
 	if r := rec.Result; r != nil {
-		fmt.Fprintf(&o, "| data | %s |\n| best epoch | %d |\n| validation mAP | %.2f %% |\n| test mAP | %.2f %% |\n", rec.Environment.Data, r.Best.Epoch, r.Best.ValMAP, r.Best.TestMAP)
+		fmt.Fprintf(&o, "| data | %s |\n| best epoch | %d |\n| validation mAP (%%) | %s |\n| test mAP (%%) | %s |\n", rec.Environment.Data, r.Best.Epoch, r.Best.Val(), r.Best.Test())
 	}
 	fmt.Fprintf(&o, "| seed | %d |\n| made with | gospml %s, libtorch %s |\n", c.Seed, rec.Environment.Module, rec.Environment.Libtorch)
 	keys := c.AsSettings()

@@ -271,9 +271,6 @@ func (c Config) Resolve() (Config, error) {
 	if err := c.resolveTraining(e); err != nil {
 		return Config{}, err
 	}
-	if c.Threads < 0 || c.CacheMB < 0 || c.CacheFileMB < 0 {
-		return fail("threads, cache_mb and cache_file_mb cannot be negative")
-	}
 	switch data.CacheKind(c.Cache) {
 	case "", data.CacheAuto, data.CacheMemory, data.CacheNone:
 	case data.CacheFile:

@@ -183,6 +183,7 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 	ev.note(s.firstLine())
 	s.cardNotes()
 	ev.note(fmt.Sprintf("%s: %d classes, %d train, %d val, %d test; observed labels: %s", ds.Name, ds.C(), len(s.train), len(ds.Rows(data.Val)), len(ds.Rows(data.Test)), ds.Info.Observed))
+	s.scoringNotes()
 	env, err := environment(c, ds, s.device)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -188,8 +189,14 @@ func (r *runDir) metricsFile(epochs []EpochRecord) error {
 		c := csv.NewWriter(w)
 		_ = c.Write([]string{"epoch", "loss", "val_map", "test_map", "best", "seconds"})
 		f := func(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
+		known := func(v float64, none bool) string { // an empty cell says nothing; a 0 would be a score
+			if none {
+				return ""
+			}
+			return f(v, 4)
+		}
 		for _, m := range epochs {
-			_ = c.Write([]string{strconv.Itoa(m.Epoch), strconv.FormatFloat(m.Loss, 'g', 9, 64), f(m.ValMAP, 4), f(m.TestMAP, 4), strconv.FormatBool(m.Best), f(m.Seconds, 2)})
+			_ = c.Write([]string{strconv.Itoa(m.Epoch), strconv.FormatFloat(m.Loss, 'g', 9, 64), known(m.ValMAP, m.NoVal), known(m.TestMAP, m.NoTest), strconv.FormatBool(m.Best), f(m.Seconds, 2)})
 		}
 		c.Flush()
 		return c.Error()
@@ -207,7 +214,10 @@ func (r *runDir) tensorBoard(e EpochRecord, hasVal bool) (err error) {
 			return err
 		}
 	}
-	values := []tfevents.Scalar{{Tag: "loss/train", Value: e.Loss}, {Tag: "mAP/test", Value: e.TestMAP}, {Tag: "time/epoch_seconds", Value: e.Seconds}}
+	values := []tfevents.Scalar{{Tag: "loss/train", Value: e.Loss}, {Tag: "time/epoch_seconds", Value: e.Seconds}}
+	if !e.NoTest {
+		values = slices.Insert(values, 1, tfevents.Scalar{Tag: "mAP/test", Value: e.TestMAP})
+	}
 	if hasVal {
 		values = append(values, tfevents.Scalar{Tag: "mAP/validation", Value: e.ValMAP})
 	}

@@ -434,14 +434,13 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valScores, test *Scores, hasVal bool, err error) {
 	val, rows := t.ds.Rows(data.Val), t.ds.Rows(data.Test)
 	against := t.ds.Labels
-	if t.c.ValLabels == "single" {
-		if against = positives(t.ds.Observed); against == nil {
+	if rec.ValObserved = t.valObserved(); rec.ValObserved {
+		if against = positives(t.ds.Observed); against == nil && t.c.ValLabels == "single" {
 			return nil, nil, false, fmt.Errorf("%w: %s has no observed labels to validate on", ErrData, t.ds.Name)
 		}
-	} else if !labelled(t.ds, data.Val) {
-		against = nil
 	}
 	hasVal = against != nil && len(val) > 0
+	rec.NoVal, rec.ValObserved = !hasVal, rec.ValObserved && hasVal
 	raw := math.Inf(-1) // validation mAP of the weights themselves
 	var rawScores *Scores
 	if t.ema != nil {
@@ -467,12 +466,28 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valSco
 		rec.ValMAP, rec.Average, valScores = raw, false, rawScores
 		t.ema.swap()
 	}
-	if labelled(t.ds, data.Test) && len(rows) > 0 {
+	rec.NoTest = !labelled(t.ds, data.Test) || len(rows) == 0
+	if !rec.NoTest {
 		if test, rec.TestMAP, err = t.mAP(ctx, "test", n, rows, t.ds.Labels); err != nil {
 			return nil, nil, false, err
 		}
 	}
 	return valScores, test, hasVal, nil
+}
+
+// valObserved says whether validation is scored against observed labels: where that is asked for, and where its rows have no full ones.
+func (s *session) valObserved() bool { return s.c.ValLabels == "single" || !labelled(s.ds, data.Val) }
+
+// scoringNotes say what the scores of a run mean where they are not those of full labels.
+func (s *session) scoringNotes() {
+	if len(s.ds.Rows(data.Val)) == 0 {
+		s.ev.note("val mAP: n/a, because no row is a validation row; the last epoch's model is kept")
+	} else if s.valObserved() {
+		s.ev.note("val mAP is against the observed labels, where what is not observed counts as absent: it is lower than with full labels, and chooses the epoch")
+	}
+	if len(s.ds.Rows(data.Test)) == 0 || !labelled(s.ds, data.Test) {
+		s.ev.note("test mAP: n/a, because no test row has full labels")
+	}
 }
 
 // positives are observed labels as full ones: what is not positive is negative.

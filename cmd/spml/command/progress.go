@@ -154,7 +154,7 @@ func (r *reporter) epoch(e train.EpochRecord) {
 		return
 	}
 	r.clear()
-	line := fmt.Sprintf("%sepoch %3d  loss %9.6f  val mAP %6.2f  test mAP %6.2f  %5.1f s", plain.Text(r.label), e.Epoch, e.Loss, e.ValMAP, e.TestMAP, e.Seconds)
+	line := fmt.Sprintf("%sepoch %3d  loss %9.6f  val mAP %6s  test mAP %6s  %5.1f s", plain.Text(r.label), e.Epoch, e.Loss, e.Val(), e.Test(), e.Seconds)
 	if e.Best {
 		best := "  best so far"
 		if columns := screen.Columns(r.w); columns > 0 && screen.Width(line+best) > columns {

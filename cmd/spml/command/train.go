@@ -143,7 +143,7 @@ func printResult(cmd *cobra.Command, c train.Config, res *train.Result, asJSON b
 			Broken  []string            `json:"broken"`
 		}{c.Run, res.Best, res.Epochs, res.Stopped, broken})
 	}
-	plain.Fprintf(out, "best epoch %d: val mAP %.2f, test mAP %.2f\n", res.Best.Epoch, res.Best.ValMAP, res.Best.TestMAP)
+	plain.Fprintf(out, "best epoch %d: val mAP %s, test mAP %s\n", res.Best.Epoch, res.Best.Val(), res.Best.Test())
 	if n := len(res.Broken); n > 0 {
 		plain.Fprintf(out, "%d images could not be read and were left out, the first: %v\n", n, res.Broken[0])
 	}
