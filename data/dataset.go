@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"math"
+	"slices"
 
 	"github.com/gospml/gospml/data/random"
 )
@@ -283,11 +284,13 @@ func hashStrings(h hash.Hash, s []string) {
 
 func hashBytes[T int8 | Split](h hash.Hash, s []T) {
 	hashLength(h, len(s))
-	b := make([]byte, len(s))
-	for i, v := range s {
-		b[i] = byte(v)
+	b := make([]byte, min(len(s), 1<<16))
+	for part := range slices.Chunk(s, 1<<16) {
+		for i, v := range part {
+			b[i] = byte(v)
+		}
+		h.Write(b[:len(part)])
 	}
-	h.Write(b)
 }
 
 func hashLength(h hash.Hash, n int) { h.Write(binary.LittleEndian.AppendUint64(nil, uint64(n))) }

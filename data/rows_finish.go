@@ -151,9 +151,17 @@ func (b *builder) observe(d *Dataset) error {
 		if len(rows) == 0 {
 			continue
 		}
-		o, err := random.SinglePositive(d.Gather(d.Labels, rows), d.C(), b.opt.Seed)
+		labels := d.Labels
+		if len(rows) < d.N() { // of a wide data set each copy counts
+			labels = d.Gather(d.Labels, rows)
+		}
+		o, err := random.SinglePositive(labels, d.C(), b.opt.Seed)
 		if err != nil {
 			return fmt.Errorf("data: %s: %w", d.Name, err)
+		}
+		if drawn = append(drawn, len(rows)); len(rows) == d.N() {
+			d.Observed = o
+			break
 		}
 		if d.Observed == nil {
 			d.Observed = make([]int8, len(d.Labels))
@@ -161,7 +169,6 @@ func (b *builder) observe(d *Dataset) error {
 		for i, r := range rows {
 			copy(d.ObservedRow(r), o[i*d.C():(i+1)*d.C()])
 		}
-		drawn = append(drawn, len(rows))
 	}
 	if len(drawn) > 0 {
 		how := fmt.Sprintf("one positive of each row, drawn part by part (train and val together) in row order with seed %d", b.opt.Seed)

@@ -5,6 +5,8 @@ package stat
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"slices"
 
@@ -39,22 +41,68 @@ type Labels struct {
 	Density      float64   `json:"density"`               // cardinality / classes
 	Distinct     int       `json:"distinct_label_sets"`   //
 	Histogram    []int     `json:"rows_by_positives"`     // [k] rows with k positives
-	CoOccurrence [][]int   `json:"co_occurrence"`         // [C][C] rows with both
+	CoOccurrence [][]int   `json:"co_occurrence"`         // [K][K] rows with both, of Together
+	Together     []int     `json:"co_occurrence_classes"` // [K] which classes those are: all, or of many the MaxTogether most frequent ones, in the data set's order
 	Imbalance    float64   `json:"imbalance"`             // positives of the most frequent class / of the least frequent one that has any
 	ObservedMean float64   `json:"observed_positives"`    // mean observed positives a row
 	Unseen       []string  `json:"classes_without_train"` // classes without an observed train positive
 }
 
+// MaxTogether is of how many classes it is counted how often they occur together: the table is their square.
+const MaxTogether = 1000
+
 // Of counts the labels of a data set.
 func Of(d *data.Dataset) *Labels {
-	s := &Labels{Name: d.Name, Format: d.Info.Format, Classes: make([]Class, d.C()), CoOccurrence: make([][]int, d.C()), ByPart: make([]float64, 3)}
-	for c := range s.Classes {
-		s.Classes[c].Name, s.CoOccurrence[c] = d.Classes[c], make([]int, d.C())
+	s := Count(d)
+	s.together(d)
+	return s
+}
+
+// together counts how often classes occur in one row.
+func (s *Labels) together(d *data.Dataset) {
+	all := make([]int, d.C())
+	for c := range all {
+		all[c] = c
 	}
-	sets := map[string]bool{}
+	if len(all) > MaxTogether {
+		slices.SortStableFunc(all, func(a, b int) int { return s.Classes[b].Positives.Sum() - s.Classes[a].Positives.Sum() })
+		all = slices.Clone(all[:MaxTogether])
+		slices.Sort(all)
+	}
+	s.Together, s.CoOccurrence = all, make([][]int, len(all))
+	for k := range all {
+		s.CoOccurrence[k] = make([]int, len(all))
+	}
+	var present []int
+	for i := range d.N() {
+		if !d.FullyLabelled([]int{i}) {
+			continue
+		}
+		present = present[:0]
+		y := d.LabelRow(i)
+		for k, c := range all {
+			if y[c] == 1 {
+				present = append(present, k)
+			}
+		}
+		for _, a := range present {
+			for _, b := range present {
+				s.CoOccurrence[a][b]++
+			}
+		}
+	}
+}
+
+// Count is Of without what occurs together.
+func Count(d *data.Dataset) *Labels {
+	s := &Labels{Name: d.Name, Format: d.Info.Format, Classes: make([]Class, d.C()), ByPart: make([]float64, 3)}
+	for c := range s.Classes {
+		s.Classes[c].Name = d.Classes[c]
+	}
+	sets := map[[sha256.Size]byte]bool{} // a row of many classes is longer than its hash
 	total, observed := Parts{}, 0
 	var present []int
-	key := make([]byte, d.C())
+	var key []byte
 	for i := range d.N() {
 		p := d.Split[i]
 		s.Rows[p]++
@@ -72,7 +120,6 @@ func Of(d *data.Dataset) *Labels {
 			if !full {
 				continue
 			}
-			key[c] = byte(y[c])
 			if y[c] == 1 {
 				present = append(present, c)
 				s.Classes[c].Positives[p]++
@@ -89,16 +136,15 @@ func Of(d *data.Dataset) *Labels {
 		if len(present) == 0 {
 			s.Empty[p]++
 		}
-		sets[string(key)] = true
+		key = key[:0]
+		for _, c := range present {
+			key = binary.LittleEndian.AppendUint32(key, uint32(c))
+		}
+		sets[sha256.Sum256(key)] = true
 		for len(s.Histogram) <= len(present) {
 			s.Histogram = append(s.Histogram, 0)
 		}
 		s.Histogram[len(present)]++
-		for _, a := range present {
-			for _, b := range present {
-				s.CoOccurrence[a][b]++
-			}
-		}
 	}
 	s.Distinct = len(sets)
 	if n := s.Full.Sum(); n > 0 {

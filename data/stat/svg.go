@@ -78,16 +78,25 @@ func histogram(b io.Writer, s *Labels, top int, text func(x, y int, anchor, size
 
 func coOccurrence(b io.Writer, s *Labels, order []int, top, cell int, text func(x, y int, anchor, size, t string)) {
 	text(10, top+14, "start", "11", "share of the row's class in whose images the column's class is too (white 0, blue 1)")
+	at := map[int]int{} // of a class in the table
+	for k, c := range s.Together {
+		at[c] = k
+	}
 	for i, r := range order {
-		n := s.CoOccurrence[r][r]
+		x, known := at[r]
+		if !known {
+			continue
+		}
+		n := s.CoOccurrence[x][x]
 		if cell >= 9 {
 			text(nameWidth-6, top+32+i*cell+cell-2, "end", fmt.Sprint(min(11, cell)), shorten(s.Classes[r].Name, 26))
 		}
 		for j, c := range order {
-			if n == 0 || s.CoOccurrence[r][c] == 0 {
+			y, known := at[c]
+			if !known || n == 0 || s.CoOccurrence[x][y] == 0 {
 				continue
 			}
-			p := float64(s.CoOccurrence[r][c]) / float64(n)
+			p := float64(s.CoOccurrence[x][y]) / float64(n)
 			fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" fill="#08519c" fill-opacity="%.3f"><title>%s with %s: %.0f %%</title></rect>`+"\n",
 				nameWidth+j*cell, top+30+i*cell, cell, cell, p, html.EscapeString(s.Classes[r].Name), html.EscapeString(s.Classes[c].Name), 100*p)
 		}

@@ -176,7 +176,7 @@ Nothing is written. Photos may be missing.
 			return err
 		}
 		defer d.Close()
-		l := stat.Of(d)
+		l := stat.Count(d)
 		s := shown{Name: d.Name, Format: d.Info.Format, Rows: l.Rows, Classes: d.Classes, ClassesFrom: d.Info.Classes, Labels: d.Info.Labels, Split: d.Info.Split, Observed: d.Info.Observed,
 			Images: d.Info.Images, Notes: append([]string{}, d.Info.Notes...), Fingerprint: d.Fingerprint(), Samples: []sample{}}
 		if d.Features != nil {
@@ -333,7 +333,7 @@ func printStat(out io.Writer, l *stat.Labels, files *stat.Files) error {
 		}
 	}
 	for _, p := range top {
-		plain.Fprintf(out, "together: %s and %s in %d images\n", l.Classes[p.a].Name, l.Classes[p.b].Name, p.n)
+		plain.Fprintf(out, "together: %s and %s in %d images\n", l.Classes[l.Together[p.a]].Name, l.Classes[l.Together[p.b]].Name, p.n)
 	}
 	if files == nil {
 		return nil
