@@ -217,6 +217,9 @@ func installLibs(ctx context.Context, from, to string, libraries []string) error
 	if err := removeUnfinished(to); err != nil {
 		return err
 	}
+	if err := forgetSums(to); err != nil { // of what is replaced
+		return err
+	}
 	for _, name := range libraries {
 		tmp := filepath.Join(to, name+tempMark+fmt.Sprint(os.Getpid()))
 		defer os.Remove(tmp)

@@ -127,6 +127,9 @@ func (l *lock) install(tree, final string, sets []string) error {
 	if err := os.Rename(tree, final); err == nil {
 		return nil
 	}
+	if err := forgetSums(final); err != nil { // of what is replaced
+		return err
+	}
 	named := l.files(sets...)
 	var first, last []string
 	err := filepath.WalkDir(tree, func(p string, d fs.DirEntry, err error) error {

@@ -71,7 +71,7 @@ func LibDir() (string, error) {
 }
 
 // FindLib returns the absolute path of one of our libraries, for instance "libgospml-cpu.so". Search order:
-// $GOSPML_LIB, the folder of the executable and its lib/, then LibDir.
+// $GOSPML_LIB, the folder of the executable and its lib/, then LibDir. A library that is not what a set-up installed is an error ([ErrDamaged]).
 func FindLib(name string) (string, error) {
 	var dirs []string
 	var noCache error
@@ -91,6 +91,9 @@ func FindLib(name string) (string, error) {
 	for _, d := range dirs {
 		p := filepath.Join(d, name)
 		if st, err := os.Stat(p); err == nil && !st.IsDir() {
+			if err := readSums(d).check(d, name, false); err != nil {
+				return "", err
+			}
 			return filepath.Abs(p)
 		}
 	}

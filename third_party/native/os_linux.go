@@ -107,6 +107,14 @@ func guard(group int) (stop func()) {
 	}
 }
 
+// owner is the user that a file belongs to, -1 where that is not known.
+func owner(st os.FileInfo) int {
+	if s, ok := st.Sys().(*syscall.Stat_t); ok {
+		return int(s.Uid)
+	}
+	return -1
+}
+
 // availableMemory is what can be used without swapping, in bytes; 0 when the system does not say.
 func availableMemory() int64 {
 	b, err := os.ReadFile(filepath.Join("/proc", "meminfo"))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 )
 
@@ -15,4 +16,5 @@ func lockFile(context.Context, io.Writer, string) (func(), error) { return nil, 
 func freeBytes(string) (int64, error)                             { return 0, errPlatform }
 func syncDisk(string) error                                       { return errPlatform }
 func run(context.Context, *exec.Cmd) error                        { return errPlatform }
+func owner(os.FileInfo) int                                       { return -1 }
 func availableMemory() int64                                      { return 0 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Options of [Setup].
@@ -80,6 +82,9 @@ func setup(ctx context.Context, w io.Writer, o Options, l *lock) (*Result, error
 			return nil, err
 		}
 	}
+	if err := noteSums(res.LibDir, want, res.Built); err != nil {
+		return nil, fmt.Errorf("noting the hashes of the libraries: %w", err)
+	}
 	for _, name := range want {
 		res.Libs = append(res.Libs, filepath.Join(res.LibDir, name))
 	}
@@ -100,14 +105,53 @@ func prepare(ctx context.Context, w io.Writer, o Options, l *lock, cache string,
 	if err := removeUnfinished(cache); err != nil {
 		return nil, fmt.Errorf("cleaning up after an earlier set-up: %w", err)
 	}
+	if err := mendCache(w, l, cache, res.LibDir); err != nil {
+		return nil, fmt.Errorf("mending the cache folder: %w", err)
+	}
 	// What is missing for the build is said before half a gigabyte is downloaded.
 	if o.Force || !installed(res.LibDir, want) {
 		if t, err = findTools(ctx, w, l, cache); err != nil {
 			return nil, err
 		}
 	}
-	res.Torch, res.Fetched, err = getTorch(ctx, w, l, cache, o)
-	return t, err
+	if res.Torch, res.Fetched, err = getTorch(ctx, w, l, cache, o); err != nil {
+		return nil, err
+	}
+	if err := l.noteSums(cache, res.Fetched); err != nil {
+		return nil, fmt.Errorf("noting the hashes of libtorch: %w", err)
+	}
+	return t, nil
+}
+
+// mendCache removes what is damaged, so that it is installed again, and names a cache that others may write.
+func mendCache(w io.Writer, l *lock, cache, libDir string) error {
+	folders := map[string][]string{libDir: append(Libraries(), CUDALibraries()...)}
+	for set, dir := range l.Dirs {
+		dir = filepath.Join(cache, dir)
+		folders[dir] = append(folders[dir], slices.Collect(maps.Keys(l.files(set)))...)
+	}
+	dirs := slices.Sorted(maps.Keys(folders))
+	for _, dir := range dirs {
+		if err := removeDamaged(w, dir, folders[dir]); err != nil {
+			return err
+		}
+	}
+	for _, err := range checkOwners(cache, dirs) {
+		fmt.Fprintf(w, "warning: %v\n", err)
+	}
+	return nil
+}
+
+// noteSums notes the hashes of the sets that are complete.
+func (l *lock) noteSums(cache string, isNew bool) error {
+	for _, set := range slices.Sorted(maps.Keys(l.Dirs)) {
+		if dir := filepath.Join(cache, l.Dirs[set]); l.complete(dir, set) {
+			if err := noteSums(dir, slices.Sorted(maps.Keys(l.files(set))), isNew); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // getTorch goes through the search order and downloads where it ends. It prints what was taken.

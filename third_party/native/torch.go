@@ -19,11 +19,16 @@ type Torch struct {
 // per-user cache. It does not start Python; `spml setup` records a Python installation that it accepted in the cache.
 func FindTorch() (*Torch, error) {
 	if os.Getenv("LIBTORCH") != "" {
-		return torchFromEnv()
+		t, err := torchFromEnv()
+		if err == nil {
+			err = t.check()
+		}
+		return t, err
 	}
 	if dir, err := programDir(); err == nil {
 		if d := filepath.Join(dir, "libtorch", "torch"); hasTorch(d) {
-			return &Torch{Dir: d, Source: "bundle"}, nil
+			t := &Torch{Dir: d, Source: "bundle"}
+			return t, t.check()
 		}
 	}
 	cache, err := CacheDir()
@@ -31,9 +36,24 @@ func FindTorch() (*Torch, error) {
 		return nil, err
 	}
 	if t := torchFromCache(cache); t != nil {
-		return t, nil
+		return t, t.check()
 	}
 	return nil, fmt.Errorf("%w: libtorch %s is not on this machine; run `%s`", ErrNotFound, TorchVersion, SetupCommand)
+}
+
+// check refuses libraries that are not what a set-up installed, by size and time (the hash where the time is another), and those that are cut.
+func (t *Torch) check() error {
+	if t.Source == "cache" {
+		if wrong := checkFolder(filepath.Dir(t.Dir), false); len(wrong) > 0 {
+			return wrong[0]
+		}
+	}
+	for _, path := range t.Preload() {
+		if err := whole(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // torchFromEnv is the libtorch that $LIBTORCH names: the only one looked at when it is set.

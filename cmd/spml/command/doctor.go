@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,7 +93,11 @@ func examine(cmd *cobra.Command, say func(finding)) {
 	}
 	for _, l := range st.Libs {
 		if l.Err != nil {
-			say(finding{"library", false, l.Name + " is not built", setup})
+			text := l.Name + " is not built"
+			if errors.Is(l.Err, native.ErrDamaged) {
+				text = l.Err.Error()
+			}
+			say(finding{"library", false, text, setup})
 		} else {
 			say(finding{"library", true, l.Path, ""})
 		}
@@ -103,6 +108,17 @@ func examine(cmd *cobra.Command, say func(finding)) {
 		say(finding{"jpeg", true, st.TurboJPEG, ""})
 	}
 	say(writable(st.CacheDir))
+	libraries, wrong := native.Verify()
+	damaged := false
+	for _, err := range wrong {
+		damaged = damaged || errors.Is(err, native.ErrDamaged)
+		text, mend, _ := strings.Cut(err.Error(), "; run `")
+		say(finding{"cache", false, text, strings.Replace(mend, "`", "", 1)})
+	}
+	if damaged {
+		return // loading it could end this program
+	}
+	say(finding{"hashes", true, fmt.Sprintf("%d installed libraries are what was installed", libraries), ""})
 	if err := torch.Available(); err != nil {
 		say(finding{"load", false, err.Error(), setup})
 		return
