@@ -13,3 +13,8 @@ import "embed"
 //go:embed CMakeLists.txt torch/csrc data/csrc spml/csrc cuda/kernels cuda/csrc third_party/gloo third_party/cudalibs
 //go:embed torch/internal/abi/*.h cuda/internal/abi/*.h data/pixel/*.h
 var Sources embed.FS
+
+// Licences holds this module's licence and those of what it carries, for bundles.
+//
+//go:embed LICENSE clip/tokenizer/LICENSE.openai clip/tokenizer/LICENSE.third-party.md
+var Licences embed.FS

@@ -68,9 +68,13 @@ func fillBundle(dir, program string) (*Bundle, error) {
 		files[filepath.Join("libtorch", "torch", "version.py")] = v
 	}
 	root := filepath.Dir(t.Dir)
-	licences, err := filepath.Glob(filepath.Join(root, "*.dist-info", "licenses"))
-	if err != nil {
-		return nil, err
+	var licences []string
+	for _, name := range []string{"torch", "nvidia_cuda_runtime", "nvidia_cuda_cupti"} { // a Python installation has many others
+		found, err := filepath.Glob(filepath.Join(root, name+"-*.dist-info", "licenses"))
+		if err != nil {
+			return nil, err
+		}
+		licences = append(licences, found...)
 	}
 	for _, l := range licences {
 		err := filepath.WalkDir(l, func(path string, d fs.DirEntry, err error) error {

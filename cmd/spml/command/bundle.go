@@ -69,6 +69,14 @@ The model is a folder as spml export writes it; the bundle is for the CPU.`,
 			if err := finishBundle(run, out, name, own, o); err != nil {
 				return errors.Join(err, os.RemoveAll(out)) // WriteBundle made it
 			}
+			unknown, err := native.FinishBundle(out, filepath.Join(out, name))
+			if err != nil {
+				return errors.Join(err, os.RemoveAll(out))
+			}
+			if len(unknown) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "note: no licence text is known here for %s: add it to %s before you pass the folder on\n",
+					strings.Join(unknown, ", "), filepath.Join(out, "licences"))
+			}
 			size, err := folderSize(out)
 			if err != nil {
 				return err

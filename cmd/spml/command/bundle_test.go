@@ -3,7 +3,10 @@
 package command
 
 import (
+	"crypto/sha256"
 	"debug/elf"
+	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -47,6 +50,8 @@ func TestBundle(t *testing.T) {
 	require.NoError(t, err, string(out))
 	require.Contains(t, string(out), "libstdc++.so.6")
 	require.NotContains(t, string(out), filepath.Join("lib", "cxx"))
+
+	requireLicences(t, filepath.Join(root, "app"))
 
 	copyGLIBC(t, program, root)
 	photo, err := os.ReadFile(filepath.Join(dir, "images", "01.png"))
@@ -111,6 +116,59 @@ func oldSystem(t *testing.T, app string) {
 // fill makes three numbers of one or two.
 func fill(version string) string {
 	return version + strings.Repeat(".0", 2-strings.Count(version, "."))
+}
+
+// requireLicences: every file of a bundle is in its list with its hash, a licence, and texts that are there.
+func requireLicences(t *testing.T, dir string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "spdx.json"))
+	require.NoError(t, err)
+	var d struct {
+		Version string `json:"spdxVersion"`
+		Files   []struct {
+			Name      string `json:"fileName"`
+			Concluded string `json:"licenseConcluded"`
+			Comment   string
+			Checksums []struct {
+				Algorithm string
+				Value     string `json:"checksumValue"`
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(b, &d))
+	require.Equal(t, "SPDX-2.3", d.Version)
+	listed := map[string]bool{"./spdx.json": true}
+	texts := 0
+	for _, f := range d.Files {
+		listed[f.Name] = true
+		content, err := os.ReadFile(filepath.Join(dir, f.Name))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("%x", sha256.Sum256(content)), f.Checksums[1].Value, f.Name)
+		require.NotContains(t, f.Concluded, "NOASSERTION", f.Name)
+		require.NotEmpty(t, f.Concluded, f.Name)
+		if strings.HasPrefix(f.Name, "./licences/") || strings.Contains(f.Name, ".dist-info/") {
+			continue
+		}
+		names, ok := strings.CutPrefix(f.Comment, "licence texts: ")
+		require.True(t, ok, "%s has no licence text", f.Name)
+		for _, name := range strings.Split(names, ", ") {
+			st, err := os.Stat(filepath.Join(dir, name))
+			require.NoError(t, err, f.Name)
+			require.Greater(t, st.Size(), int64(100), name)
+			texts++
+		}
+	}
+	require.Greater(t, texts, 30)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			name, _ := filepath.Rel(dir, path)
+			require.True(t, listed["./"+name], "%s is not in spdx.json", name)
+		}
+		return err
+	}))
+	for _, name := range []string{"gospml", "go", "gcc-runtime", "libjpeg-turbo", "clip-vocabulary", "modules/github.com_spf13_cobra"} {
+		require.FileExists(t, filepath.Join(dir, "licences", name+".txt"))
+	}
 }
 
 // copyGLIBC copies the loader of a program and glibc's libraries, and nothing else, into a root.
