@@ -26,7 +26,8 @@ type LoadOptions struct {
 	ImageSize [2]int
 
 	// Copy reads the weights instead of mapping a safetensors file into memory. A mapped file must not be written to or cut short while the model lives; to replace one, write
-	// beside it and rename. Only Open maps, and only what it uses as it is stored.
+	// beside it and rename. A model whose file was changed in place says so at its next call ([ErrChanged]); one that is cut while a call runs ends the process. Only Open maps, only what
+	// it uses as it is stored, and only files that nobody but this user and root can change.
 	Copy bool
 
 	mapped bool        // use the weights where they lie in the file
@@ -45,6 +46,8 @@ type Loaded struct {
 	Parameters int
 	Notes      []string
 	Tokenizer  *tokenizer.Tokenizer // of the folder where it has one, else the default
+
+	held []*held // mapped files
 }
 
 func (l *Loaded) String() string {
@@ -283,12 +286,16 @@ func (f *found) load(o LoadOptions) (*CLIP, *Loaded, error) {
 		w.maps = map[string]*torch.Tensor{}
 	}
 	l.Parameters = nn.CountParameters(m)
-	if err := assign(m, w, names, whose, l, o.freeze); err != nil {
+	err = assign(m, w, names, whose, l, o.freeze)
+	l.held = w.held
+	if err != nil {
+		l.letGo()
 		return nil, nil, err
 	}
 	if whose == huggingFaceNames {
 		t, err := tokenizer.OpenFolder(f.dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.letGo()
 			return nil, nil, err
 		}
 		l.Tokenizer = t
@@ -298,6 +305,13 @@ func (f *found) load(o LoadOptions) (*CLIP, *Loaded, error) {
 	}
 	nn.SetTraining(m, false)
 	return m, l, nil
+}
+
+// letGo closes the mapped files.
+func (l *Loaded) letGo() {
+	for _, h := range l.held {
+		h.f.Close()
+	}
 }
 
 // config chooses the configuration and says in l where it is from.

@@ -59,3 +59,50 @@ func TestMappedWeights(t *testing.T) {
 	collect()
 	require.False(t, inMemory(), "the file is still mapped")
 }
+
+// A model whose mapped file was written to or cut short in place says so and does not touch it; one whose file was replaced by a rename goes on. What others may write
+// is read instead of mapped.
+func TestMappedWeightsThatChange(t *testing.T) {
+	from := filepath.Join(testroot.Testdata("clip", "variants"), "oc_nonsquare")
+	expected, _, err := nn.LoadSafetensors(filepath.Join(from, "expected.safetensors"))
+	require.NoError(t, err)
+	c, _, err := Load(from, LoadOptions{})
+	require.NoError(t, err)
+	dir := t.TempDir()
+	require.NoError(t, Save(dir, c, torch.Float32))
+	files, err := filepath.Glob(filepath.Join(dir, "*.safetensors"))
+	require.NoError(t, err)
+	path := files[0]
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	encode := func(m *Model) error {
+		_, err := m.EncodeImage(t.Context(), expected["pixel_values"])
+		return err
+	}
+	for name, harm := range map[string]func() error{
+		"cut":     func() error { return os.Truncate(path, 1000) },
+		"written": func() error { return os.WriteFile(path, append([]byte("x"), whole[1:]...), 0o644) },
+	} {
+		require.NoError(t, os.WriteFile(path+".new", whole, 0o644))
+		require.NoError(t, os.Rename(path+".new", path))
+		m, err := Open(dir, Options{})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path+".new", whole, 0o644))
+		require.NoError(t, os.Rename(path+".new", path))
+		require.NoError(t, encode(m), "%s: a rename replaces the name, not the file", name)
+		m.Close()
+
+		m, err = Open(dir, Options{})
+		require.NoError(t, err)
+		require.NoError(t, harm())
+		require.ErrorIs(t, encode(m), ErrChanged, name)
+		m.Close()
+	}
+	require.NoError(t, os.WriteFile(path, whole, 0o644))
+	require.NoError(t, os.Chmod(path, 0o666))
+	m, err := Open(dir, Options{})
+	require.NoError(t, err)
+	defer m.Close()
+	require.NoError(t, os.Truncate(path, 1000))
+	require.NoError(t, encode(m), "it was read")
+}

@@ -197,6 +197,9 @@ func (m *Model) Close() {
 		m.pool.Close()
 		m.graphs.close()
 		nn.Walk(m.clip, func(e nn.Entry) { e.Tensor.Free() })
+		if m.loaded != nil {
+			m.loaded.letGo()
+		}
 	})
 }
 
@@ -271,6 +274,13 @@ func (m *Model) run(ctx context.Context, f func(s *torch.Arena) error) error {
 	case <-m.ended:
 		return errEnded
 	default:
+	}
+	if m.loaded != nil {
+		for _, h := range m.loaded.held {
+			if err := h.check(); err != nil {
+				return fmt.Errorf("clip: %w", err)
+			}
+		}
 	}
 	defer m.active.Add(-1)
 	if m.active.Add(1) > 1 {

@@ -35,6 +35,7 @@ type weights struct {
 	closers   []io.Closer
 	script    bool                     // a TorchScript archive
 	maps      map[string]*torch.Tensor // files in memory, by path; nil: they are read
+	held      []*held                  // the same files
 }
 
 func (w *weights) Close() {
@@ -228,17 +229,18 @@ func (w *weights) mapped(s stored, dtype torch.DType) *torch.Tensor {
 	}
 	file := w.maps[s.path]
 	if file == nil {
-		st, err := os.Stat(s.path)
-		if err != nil {
+		h := hold(s.path)
+		if h == nil {
 			return nil
 		}
 		// Private: what is written to the tensor stays in memory.
 		if torch.Try(func() {
-			file = torch.Call("aten::from_file", s.path, false, int(st.Size()), torch.Uint8, nil, nil, nil)[0].(*torch.Tensor)
+			file = torch.Call("aten::from_file", s.path, false, int(h.at.Size()), torch.Uint8, nil, nil, nil)[0].(*torch.Tensor)
 		}) != nil {
+			h.f.Close()
 			return nil
 		}
-		w.maps[s.path] = file
+		w.maps[s.path], w.held = file, append(w.held, h)
 	}
 	var out *torch.Tensor
 	if torch.Try(func() {
