@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -110,19 +111,27 @@ func TestFailedBuildFollowsNoLink(t *testing.T) {
 	require.Equal(t, "precious", string(b))
 }
 
-// What a killed set-up's programs started is stopped too: CMake starts ninja, ninja compilers.
+// What a killed set-up's programs started is stopped too: CMake starts ninja, ninja compilers, each in a process group of its own.
 func TestNoCompilerOutlivesAKilledSetup(t *testing.T) {
-	pidFile := filepath.Join(t.TempDir(), "pid")
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "GOSPML_TEST_RUN=sh -c 'sleep 600 & echo $! > "+pidFile+"; wait'; true")
-	require.NoError(t, cmd.Start())
-	pid := waitForPid(t, pidFile)
-	require.NoError(t, cmd.Process.Kill())
-	_ = cmd.Wait()
-	ended := func() bool { return !running(pid) }
-	if !waitUntil(ended, 10*time.Second) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		t.Fatal("a grandchild outlived the set-up")
+	for name, script := range map[string]string{
+		"shell": "sh -c 'sleep 600 & echo $! > PID; wait'; true",
+		"ninja": "printf 'rule r\\n  command = echo $$$$ > PID; sleep 600\\nbuild x: r\\n' > DIR/build.ninja; ninja -C DIR; true",
+	} {
+		if _, err := exec.LookPath("ninja"); name == "ninja" && err != nil {
+			continue
+		}
+		dir := t.TempDir()
+		pidFile := filepath.Join(dir, "pid")
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "GOSPML_TEST_RUN="+strings.NewReplacer("PID", pidFile, "DIR", dir).Replace(script))
+		require.NoError(t, cmd.Start())
+		pid := waitForPid(t, pidFile)
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+		if !waitUntil(func() bool { return !running(pid) }, 10*time.Second) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatalf("%s: a grandchild outlived the set-up", name)
+		}
 	}
 }
 

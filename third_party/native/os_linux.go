@@ -75,15 +75,28 @@ func run(ctx context.Context, cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	group := -cmd.Process.Pid
 	defer guard(cmd.Process.Pid)()
-	stop := context.AfterFunc(ctx, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	stop := context.AfterFunc(ctx, func() {
+		_ = syscall.Kill(group, syscall.SIGTERM)
+		time.AfterFunc(killPatience, func() { _ = syscall.Kill(group, syscall.SIGKILL) })
+	})
 	defer stop()
 	err := cmd.Wait()
 	if ctx.Err() != nil {
+		// CMake has ended, ninja may still be ending its compilers.
+		for end := time.Now().Add(killPatience); syscall.Kill(group, 0) == nil && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		_ = syscall.Kill(group, syscall.SIGKILL)
 		return ctx.Err()
 	}
 	return err
 }
+
+// killPatience is how long programs have between the request to end and the end. Ninja needs it: its compilers are in groups of their own, and only
+// ninja ends them.
+const killPatience = 3 * time.Second
 
 // guard starts a shell that kills a process group when this process dies: a death signal reaches the program that was started, not what that one
 // started. The shell notices by its standard input, a pipe whose other end is here alone. The function that guard returns ends it.
@@ -93,7 +106,7 @@ func guard(group int) (stop func()) {
 		return func() {}
 	}
 	defer r.Close()
-	sh := exec.Command("/bin/sh", "-c", "read nothing; kill -KILL 0")
+	sh := exec.Command("/bin/sh", "-c", "read nothing; trap '' TERM; kill -TERM 0; /bin/sleep 3; kill -KILL 0")
 	sh.Dir, sh.Env, sh.Stdin = "/", []string{}, r
 	sh.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
 	if err := sh.Start(); err != nil { // the group has ended already, or there is no shell: the death signal remains
