@@ -90,7 +90,7 @@ func Export(dir string, m *CLIP, form Form, dtype torch.DType) error {
 	}); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := os.MkdirAll(dir, 0o775); err != nil {
 		return err
 	}
 	if err := nn.SaveSafetensors(filepath.Join(dir, weights), stored, metadata); err != nil {
@@ -101,7 +101,7 @@ func Export(dir string, m *CLIP, form Form, dtype torch.DType) error {
 		if err != nil {
 			return err
 		}
-		if err := atomicfile.WriteBytes(filepath.Join(dir, name), 0o666, append(b, '\n')); err != nil {
+		if err := atomicfile.WriteBytes(filepath.Join(dir, name), 0o664, append(b, '\n')); err != nil {
 			return err
 		}
 	}

@@ -98,7 +98,7 @@ func Write(path string, a *Array) error {
 	if _, err := a.check(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return atomicfile.WriteFile(path, 0o666, func(w io.Writer) error { return Encode(w, a) })
+	return atomicfile.WriteFile(path, 0o664, func(w io.Writer) error { return Encode(w, a) })
 }
 
 // Encode writes the format to w.

@@ -22,7 +22,7 @@ func (t *Tokenizer) WriteFolder(dir string, contextLength int) error {
 		if err != nil {
 			return err
 		}
-		if err := atomicfile.WriteBytes(filepath.Join(dir, name), 0o666, b); err != nil {
+		if err := atomicfile.WriteBytes(filepath.Join(dir, name), 0o664, b); err != nil {
 			return err
 		}
 	}
@@ -30,7 +30,7 @@ func (t *Tokenizer) WriteFolder(dir string, contextLength int) error {
 	for p, rank := range t.v.ranks {
 		pairs[rank] = [2]string{t.v.text[p>>32], t.v.text[uint32(p)]}
 	}
-	return atomicfile.WriteFile(filepath.Join(dir, "merges.txt"), 0o666, func(w io.Writer) error {
+	return atomicfile.WriteFile(filepath.Join(dir, "merges.txt"), 0o664, func(w io.Writer) error {
 		fmt.Fprintln(w, "#version: 0.2")
 		for _, p := range pairs {
 			if _, err := fmt.Fprintf(w, "%s %s\n", p[0], p[1]); err != nil {

@@ -16,7 +16,7 @@ import (
 // bufferSize of the writer handed to the callback: large enough that a header of many small writes costs nothing.
 const bufferSize = 256 << 10
 
-// WriteFile gives path the content that write produces. perm (before umask) holds only for a file that does not exist
+// WriteFile gives path the content that write produces. perm (before umask, and never writable by everybody) holds only for a file that does not exist
 // yet. The writer is buffered and valid only during the call; an error from write is returned as it is, wrapped with the path.
 func WriteFile(path string, perm fs.FileMode, write func(w io.Writer) error) error {
 	if err := replace(path, perm, write, system{}); err != nil {
@@ -56,6 +56,7 @@ type file interface {
 	Name() string
 	Chmod(fs.FileMode) error
 	Sync() error
+	Release() // of its lock, when its fate is decided
 }
 
 // filesystem is the calls that can fail part-way; tests put failures in.
@@ -72,11 +73,17 @@ func (system) Create(path string, perm fs.FileMode) (file, error) {
 	if err := injected(OpCreate, path); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm&^0o002)
 	if err != nil {
 		return nil, err // a nil *os.File must not become a non-nil interface
 	}
-	return breakable{f}, nil
+	release, there := hold(f)
+	if !there {
+		release()
+		f.Close()
+		return nil, &os.PathError{Op: "open", Path: path, Err: fs.ErrExist} // another name is tried
+	}
+	return breakable{f, release}, nil
 }
 
 func (system) Rename(from, to string) error {
@@ -96,6 +103,7 @@ func replace(path string, perm fs.FileMode, write func(io.Writer) error, sys fil
 		return err
 	}
 	dir := filepath.Dir(path)
+	sweep(dir)
 	f, err := createTemp(path, perm, sys)
 	if err != nil {
 		var pe *fs.PathError
@@ -104,6 +112,7 @@ func replace(path string, perm fs.FileMode, write func(io.Writer) error, sys fil
 		}
 		return fmt.Errorf("cannot create a file in folder %s: %w", dir, err)
 	}
+	defer f.Release()
 	closed, renamed := false, false
 	defer func() { // also runs when write panics
 		if renamed {
@@ -177,7 +186,7 @@ func createTemp(path string, perm fs.FileMode, sys filesystem) (file, error) {
 		base = base[:200]
 	}
 	for try := 0; ; try++ {
-		name := filepath.Join(dir, "."+base+".tmp-"+strconv.FormatUint(rand.Uint64(), 36))
+		name := filepath.Join(dir, "."+base+tempMark+strconv.FormatUint(rand.Uint64(), 36))
 		f, err := sys.Create(name, perm)
 		if errors.Is(err, fs.ErrExist) && try < 100 {
 			continue

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestWriteFileCreatesAndReplaces(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, string(big), content(t, path))
-	require.Equal(t, []string{"a"}, names(t, dir))
+	require.Equal(t, []string{"a"}, inFolder(t, dir))
 }
 
 func TestExistingModeIsKept(t *testing.T) {
@@ -115,7 +116,7 @@ func TestRefusals(t *testing.T) {
 			require.ErrorIs(t, err, c.is, c.path)
 		}
 	}
-	require.ElementsMatch(t, []string{"plain", "fifo"}, names(t, dir))
+	require.ElementsMatch(t, []string{"plain", "fifo"}, inFolder(t, dir))
 }
 
 func TestUnwritableFolder(t *testing.T) {
@@ -155,7 +156,7 @@ func TestCallbackFailureKeepsTheOldFile(t *testing.T) {
 		WriteFile(path, 0o600, func(w io.Writer) error { panic("boom") })
 	})
 	require.Equal(t, "old", content(t, path))
-	require.Equal(t, []string{"a"}, names(t, dir))
+	require.Equal(t, []string{"a"}, inFolder(t, dir))
 }
 
 // faulty fails the call number at (counted over all calls that can fail) with err.
@@ -296,6 +297,60 @@ func TestKill(t *testing.T) {
 		require.Len(t, got, len(version(0)))
 		require.Equal(t, strings.Repeat(got[:8], len(got)/8), got, "a mixture after kill %d", kill)
 	}
+	// The next process that writes there removes what the killed ones left, and nothing else.
+	dir := filepath.Dir(path)
+	strange := []string{".a.tmp-", ".a.tmp-UPPER", "a.tmp-1", ".a.tmp-12345678901234", ".tmp"}
+	for _, name := range append(strange, ".a.tmp-0left") {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+	}
+	require.NoError(t, os.Symlink(path, filepath.Join(dir, ".a.tmp-link")))
+	require.NoError(t, WriteFile(path, 0o600, func(w io.Writer) error {
+		swept.Clear() // as another process would, while this one writes
+		sweep(dir)
+		_, err := w.Write(version(0))
+		return err
+	}))
+	require.ElementsMatch(t, append(strange, "a", ".a.tmp-link"), inFolder(t, dir))
+	require.Equal(t, string(version(0)), content(t, path))
+}
+
+// TestManySweepers: writers and sweepers of one folder do not take each other's files.
+func TestManySweepers(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 200 {
+				swept.Clear()
+				if err := WriteBytes(filepath.Join(dir, fmt.Sprint(i)), 0o600, []byte("content")); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Len(t, inFolder(t, dir), 8)
+}
+
+// TestAnyUmask: a file that everybody may write is made under no umask.
+func TestAnyUmask(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	path := filepath.Join(t.TempDir(), "a")
+	require.NoError(t, WriteBytes(path, 0o666, nil))
+	st, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o664), st.Mode().Perm())
+}
+
+func inFolder(t *testing.T, dir string) (out []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
 }
 
 func version(i int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%08d", i), 40_000) }

@@ -35,7 +35,12 @@ func injected(op Operation, path string) error {
 }
 
 // breakable is a file whose calls a test can break.
-type breakable struct{ *os.File }
+type breakable struct {
+	*os.File
+	release func()
+}
+
+func (b breakable) Release() { b.release() }
 
 func (b breakable) Write(p []byte) (int, error) {
 	if err := injected(OpWrite, b.Name()); err != nil {

@@ -34,7 +34,7 @@ func openJournal(path, fingerprint string) (j *journal, other bool, err error) {
 		return nil, false, err
 	}
 	head = append(head, '\n')
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o664)
 	if err != nil {
 		return nil, false, err
 	}

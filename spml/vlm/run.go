@@ -252,7 +252,7 @@ func (l *Labeller) frames(ds *data.Dataset, all []part, f func(from int, pseudo,
 // write writes the outputs, batch by batch, and counts.
 func (l *Labeller) write(ds *data.Dataset, src data.RawSource, all []part, o Outputs, e Events) (sum *Summary, err error) {
 	if o.Evidence != "" {
-		err := atomicfile.WriteFile(o.Evidence, 0o666, func(w io.Writer) error {
+		err := atomicfile.WriteFile(o.Evidence, 0o664, func(w io.Writer) error {
 			return l.frames(ds, all, func(_ int, _, lines []byte) error { _, err := w.Write(lines); return err })
 		})
 		if err != nil {
@@ -267,7 +267,7 @@ func (l *Labeller) write(ds *data.Dataset, src data.RawSource, all []part, o Out
 	if o.Labels == "" {
 		return l.collect(ds, all, e, nil)
 	}
-	err = atomicfile.WriteFile(o.Labels, 0o666, func(w io.Writer) error {
+	err = atomicfile.WriteFile(o.Labels, 0o664, func(w io.Writer) error {
 		err := npy.Begin(w, "|i1", []int64{int64(ds.N()), int64(ds.C())})
 		if err == nil {
 			sum, err = l.collect(ds, all, e, func(labels []byte) error { _, err := w.Write(labels); return err })

@@ -95,7 +95,7 @@ func parts(base, print string, count, batches int) (all []part, waiting []Shard,
 // merge writes the outputs when all parts are there. Another process may be doing the same: one after the other, and the second finds that its part is gone.
 func (l *Labeller) merge(ctx context.Context, ds *data.Dataset, src data.RawSource, o Outputs, base, print string, e Events) (sum *Summary, err error) {
 	path := base + ".merging"
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o664)
 	if err != nil {
 		return nil, err
 	}

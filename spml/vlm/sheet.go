@@ -41,7 +41,7 @@ func (l *Labeller) sheet(ds *data.Dataset, src data.RawSource, all []part, o Out
 	if most <= 0 {
 		most = sheetPhotos
 	}
-	return atomicfile.WriteFile(o.Sheet, 0o666, func(w io.Writer) error {
+	return atomicfile.WriteFile(o.Sheet, 0o664, func(w io.Writer) error {
 		head := struct {
 			Name         string
 			Shown, Total int

@@ -96,7 +96,7 @@ func (l *Labeller) throughCache(path string, rows, columns int, make func() (*to
 	if err != nil {
 		return nil, err
 	}
-	if err = os.MkdirAll(filepath.Dir(path), 0o777); err == nil {
+	if err = os.MkdirAll(filepath.Dir(path), 0o775); err == nil {
 		err = npy.Write(path, a)
 	}
 	if err != nil {
@@ -132,8 +132,8 @@ func contentHash(dir, path string) (string, error) {
 		return "", err
 	}
 	sum := hex.EncodeToString(h.Sum(nil))
-	if err := os.MkdirAll(filepath.Dir(known), 0o777); err == nil {
-		_ = atomicfile.WriteBytes(known, 0o666, []byte(sum)) // a shortcut alone
+	if err := os.MkdirAll(filepath.Dir(known), 0o775); err == nil {
+		_ = atomicfile.WriteBytes(known, 0o664, []byte(sum)) // a shortcut alone
 	}
 	return sum, nil
 }

@@ -29,7 +29,7 @@ func Write(path string, tensors []NamedTensor) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return atomicfile.WriteFile(path, 0o666, func(w io.Writer) error { return encodeZip(w, tensors, sizes) })
+	return atomicfile.WriteFile(path, 0o664, func(w io.Writer) error { return encodeZip(w, tensors, sizes) })
 }
 
 // Encode writes the archive to w. Nothing is written if a tensor's description is wrong.

@@ -18,7 +18,7 @@ func WriteSum(path string, tensors []Tensor, metadata map[string]string) (sum st
 		return "", fmt.Errorf("writing %s: %w", path, err)
 	}
 	s := &summing{h: sha256.New()}
-	err = atomicfile.WriteFile(path, 0o666, func(w io.Writer) error {
+	err = atomicfile.WriteFile(path, 0o664, func(w io.Writer) error {
 		s.w = w
 		return plan.write(s)
 	})

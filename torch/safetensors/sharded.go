@@ -290,7 +290,7 @@ func WriteSharded(dir, name string, tensors []Tensor, metadata map[string]string
 		return "", err
 	}
 	path := filepath.Join(dir, name+IndexSuffix)
-	return path, atomicfile.WriteFile(path, 0o666, func(w io.Writer) error {
+	return path, atomicfile.WriteFile(path, 0o664, func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})

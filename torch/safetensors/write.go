@@ -31,7 +31,7 @@ func Write(path string, tensors []Tensor, metadata map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return atomicfile.WriteFile(path, 0o666, plan.write)
+	return atomicfile.WriteFile(path, 0o664, plan.write)
 }
 
 // Encode writes the format to w: tensors in decreasing order of their dtype's alignment, then by name, whatever order

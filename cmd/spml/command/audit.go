@@ -211,7 +211,7 @@ func (o *auditFlags) audit(cmd *cobra.Command) (err error) {
 
 // write fills the folder; audit.json comes last.
 func (o *auditFlags) write(ds *data.Dataset, t *audit.Table, rec *auditRecord) error {
-	if err := os.MkdirAll(filepath.Join(o.out, "fiftyone"), 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Join(o.out, "fiftyone"), 0o775); err != nil {
 		return err
 	}
 	folder := o.photosIn

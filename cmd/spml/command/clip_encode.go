@@ -389,7 +389,7 @@ func openJournal(path, fingerprint string, width, most int) (*journal, error) {
 		return nil, err
 	}
 	head = append(head, '\n')
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o664)
 	if err != nil {
 		return nil, err
 	}

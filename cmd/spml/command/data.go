@@ -276,7 +276,7 @@ cannot be read.
 			}
 		}
 		if svg != "" {
-			out, err := os.Create(svg)
+			out, err := os.OpenFile(svg, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o664)
 			if err != nil {
 				return err
 			}

@@ -54,7 +54,7 @@ func (w *labelWriter) has(photo string) bool { return w.done[photo] }
 func (w *labelWriter) open(path string, resume bool) (err error) {
 	w.path, w.color = path, false
 	if !resume {
-		w.file, err = os.Create(path)
+		w.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o664)
 		w.out = w.file
 		if err == nil && w.format == formatParquet {
 			w.table = parquet.NewGenericWriter[parquetRow](w.file, parquet.Compression(&parquet.Zstd))
