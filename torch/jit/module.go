@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -59,12 +60,38 @@ func isArchive(path string) error {
 		return fmt.Errorf("%s is not a TorchScript archive (%w); torch.jit.save writes one, nn.LoadPTH reads other files of weights", path, err)
 	}
 	defer z.Close()
+	script := false
 	for _, f := range z.File {
-		if _, name, _ := strings.Cut(f.Name, "/"); name == "constants.pkl" {
-			return nil
-		}
+		_, name, _ := strings.Cut(f.Name, "/")
+		script = script || name == "constants.pkl"
+	}
+	if script {
+		return whole(path, st.Size(), z.File)
 	}
 	return fmt.Errorf("%s holds weights without code (it was written by torch.save): read it with nn.LoadPTH, or write the module with torch.jit.save", path)
+}
+
+// expanded is what the compressed entries of an archive, which are code, may take beyond 16 times the file.
+const expanded = 256 << 20
+
+// whole reads every entry and compares its checksum, because libtorch's reader of damaged code may go on for minutes.
+func whole(path string, size int64, entries []*zip.File) error {
+	left := uint64(16*size + expanded)
+	for _, f := range entries {
+		if f.UncompressedSize64 > left {
+			return fmt.Errorf("%s: entry %q expands to %d bytes, more than a TorchScript archive of %d bytes needs", path, f.Name, f.UncompressedSize64, size)
+		}
+		left -= f.UncompressedSize64
+		r, err := f.Open()
+		if err == nil {
+			_, err = io.Copy(io.Discard, r)
+			r.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("%s is damaged: entry %q: %w; copy or download it again", path, f.Name, err)
+		}
+	}
+	return nil
 }
 
 func word(d torch.Device) int32 { return int32(d.Type)<<8 | int32(d.Index)&0xff }
