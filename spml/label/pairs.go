@@ -11,19 +11,20 @@ import (
 // Pairs contrasts the label-wise embeddings of both views, with LAC's memory of earlier ones.
 type Pairs struct {
 	None
-	queue *Queue // nil: contrast within the batch only
-	delta float64
+	Queue *Queue  // earlier pairs; nil: contrast within the batch only
+	Delta float64 // probability from which a label counts as present
+	Code  bool    // pairs as the released code takes them (ValidPairs)
 }
 
 // NewPairs makes a memory of size pairs of width values on a device, none for a negative size. delta is the probability from which a label counts as present.
 func NewPairs(size, width int, delta float64, d torch.Device) (*Pairs, error) {
-	q := &Pairs{delta: delta}
+	q := &Pairs{Delta: delta}
 	if size < 0 {
 		return q, nil
 	}
 	var err error
-	if q.queue, err = NewQueue(size, width, torch.Float32, false); err == nil {
-		q.queue.Features, q.queue.Labels = compute.To(q.queue.Features, d), compute.To(q.queue.Labels, d)
+	if q.Queue, err = NewQueue(size, width, torch.Float32, false); err == nil {
+		q.Queue.Features, q.Queue.Labels = compute.To(q.Queue.Features, d), compute.To(q.Queue.Labels, d)
 	}
 	return q, err
 }
@@ -34,32 +35,32 @@ func (q *Pairs) Fill(s *Step) error {
 	if s.Weak == nil {
 		return fmt.Errorf("label: the model gives no embeddings")
 	}
-	seen := b.Observed.ToDType(torch.Float32)
-	hard := b.Logits.Detach().Sigmoid().Add(seen).GeScalar(q.delta)
-	x, ids, err := ValidPairs(hard, seen, s.Weak, s.Strong, false)
+	seen := b.Observed.ToDType(b.Logits.DType())
+	hard := b.Logits.Detach().Sigmoid().Add(seen).GeScalar(q.Delta)
+	x, ids, err := ValidPairs(hard, seen, s.Weak, s.Strong, q.Code)
 	if err != nil {
 		return err
 	}
-	if q.queue == nil {
+	if q.Queue == nil {
 		b.Contrast = &loss.Contrast{Features: x, Labels: ids}
 		return nil
 	}
-	b.Contrast, err = q.queue.Push(x, ids)
+	b.Contrast, err = q.Queue.Push(x, ids)
 	return err
 }
 
 // State is the memory.
 func (q *Pairs) State() State {
-	if q.queue == nil {
+	if q.Queue == nil {
 		return State{}
 	}
-	return q.queue.State()
+	return q.Queue.State()
 }
 
 // LoadState restores it.
 func (q *Pairs) LoadState(s State) error {
-	if q.queue == nil {
+	if q.Queue == nil {
 		return nil
 	}
-	return q.queue.LoadState(s)
+	return q.Queue.LoadState(s)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/gospml/gospml/spml/decoder"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/optim"
@@ -252,15 +253,17 @@ func lacSteps(n node, o Options) (map[string]any, error) {
 	b, classes, steps := c.get("batch").whole(), c.get("classes").whole(), c.get("steps").whole()
 	set := loss.Values{"delta": c.get("delta").number()}
 	method := "plc"
-	var queue *label.Queue
+	feeds := &label.Pairs{Delta: c.get("delta").number(), Code: true}
+	stepper := &train.Stepper{Estimator: label.None{}}
 	if second {
 		method, set["temperature"] = "lac", c.get("tau").number()
-		if queue, err = label.NewQueue(c.get("K").whole(), c.get("zdim").whole(), o.compute(), true); err != nil {
+		if feeds.Queue, err = label.NewQueue(c.get("K").whole(), c.get("zdim").whole(), o.compute(), true); err != nil {
 			return nil, err
 		}
+		stepper.Estimator = feeds
 	}
-	criterion, err := loss.New(method, "", set, loss.Options{})
-	if err != nil {
+	queue := feeds.Queue
+	if stepper.Loss, err = loss.New(method, "", set, loss.Options{}); err != nil {
 		return nil, err
 	}
 	maps := func(step int) *torch.Tensor { // weak views, then strong ones
@@ -288,6 +291,21 @@ func lacSteps(n node, o Options) (map[string]any, error) {
 	}
 	opt := optim.NewAdamW(params, optim.WeightDecay(0.01), optim.Eps(1e-8))
 	schedule := oneCycle(opt, c.get("max_lr").number(), 0.2, c.get("total_steps").whole())
+	stepper.Train(opt, params, c.get("max_lr").number())
+	var seen []int64
+	for _, step := range c.get("observed").list() {
+		seen = append(seen, int64s(step.wholes())...)
+	}
+	stepper.Observed = torch.FromSlice(seen, len(seen)).OneHot(classes).ToDType(o.compute()) // a place for each image of each step
+	stepper.Forward = func(st *label.Step) error {
+		f := d.Forward(maps(st.Places[0]/b), decoder.Want{Embeddings: second})
+		half := func(t *torch.Tensor, i int) *torch.Tensor { return t.Narrow(0, i*b, b) }
+		st.Batch.Logits, st.Batch.Strong = half(f.Logits, 0), half(f.Logits, 1)
+		if second {
+			st.Weak, st.Strong = half(f.Z, 0), half(f.Z, 1)
+		}
+		return nil
+	}
 	out := map[string]any{"logits_before_step_1": logits(0)}
 	var rows []any
 	total := 0.0
@@ -295,33 +313,21 @@ func lacSteps(n node, o Options) (map[string]any, error) {
 		row := map[string]any{}
 		h := &opt.Groups()[0].Hyper
 		row["lr_used"], row["beta1_used"] = h.LR, h.Betas[0]
-		seen := torch.FromSlice(int64s(c.get("observed").list()[step].wholes()), b).OneHot(classes).ToDType(o.compute())
-		f := d.Forward(maps(step), decoder.Want{Embeddings: second})
-		half := func(t *torch.Tensor, i int) *torch.Tensor { return t.Narrow(0, i*b, b) }
-		batch := loss.Batch{Logits: half(f.Logits, 0), Strong: half(f.Logits, 1), Observed: seen}
-		if second {
-			hard := batch.Logits.Detach().Sigmoid().Add(seen).GeScalar(c.get("delta").number())
-			x, ids, err := label.ValidPairs(hard, seen, half(f.Z, 0), half(f.Z, 1), true)
-			if err != nil {
-				return nil, err
-			}
-			if batch.Contrast, err = queue.Push(x, ids); err != nil {
-				return nil, err
-			}
-		}
-		batch.Report = func(part string, v *torch.Tensor) {
+		stepper.Report = func(part string, v *torch.Tensor) {
 			if name, ok := map[string]string{"loss_an": "L_an", "loss_plc": "L_plc", "loss_lac": "L_lac"}[part]; ok {
 				row[name] = v.Item()
 			}
 		}
-		opt.ZeroGrad()
-		l, err := criterion.Value(batch)
+		places := make([]int, b)
+		for i := range places {
+			places[i] = step*b + i
+		}
+		l, err := stepper.Step(1, places)
 		if err != nil {
 			return nil, err
 		}
-		l.Backward()
-		row["Loss"] = l.Item()
-		total += l.Item()
+		row["Loss"] = l
+		total += l
 		var grads []*torch.Tensor
 		for _, p := range params {
 			if g := p.Grad(); g != nil {
@@ -330,7 +336,6 @@ func lacSteps(n node, o Options) (map[string]any, error) {
 		}
 		_, norm := sums(grads)
 		row["grad_norm"] = math.Sqrt(norm)
-		opt.Step()
 		schedule.Step()
 		torch.NoGrad(func() {
 			for i, p := range params {
