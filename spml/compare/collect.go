@@ -33,6 +33,11 @@ func Collect(paths []string, replicates int) (*Table, []Group, error) {
 		if err != nil {
 			return nil, nil, err
 		}
+		if len(groups) > 0 {
+			if first := groups[0].Runs[0]; !sameData(first, r) {
+				return nil, nil, &train.ConfigError{Msg: fmt.Sprintf("%s was trained on %s, %s on %s (photos, labels or parts differ): their scores do not compare; give runs of one data set", first.Dir, first.Config.Data, r.Dir, r.Config.Data)}
+			}
+		}
 		m := r.Config.AsSettings()
 		for _, k := range []string{"run", "seed", "data_seed", "stage_one", "init"} {
 			delete(m, k)
@@ -52,6 +57,14 @@ func Collect(paths []string, replicates int) (*Table, []Group, error) {
 	name(groups)
 	t, err := tableOf(groups, replicates)
 	return t, groups, err
+}
+
+// sameData says whether two runs saw the same photos, labels and parts. Drawn pictures are others for each seed and one data set all the same.
+func sameData(a, b *train.Record) bool {
+	if a.Config.Data == train.ShapesName {
+		return b.Config.Data == train.ShapesName && a.Config.DataOptions == b.Config.DataOptions
+	}
+	return a.Environment.DataSHA256 == b.Environment.DataSHA256
 }
 
 // name calls groups by their methods, and where those are not enough by the settings that differ.

@@ -249,6 +249,10 @@ func (o *Options) jobs() ([]*job, error) {
 			if one.config, err = resolve(m); err != nil {
 				return nil, fmt.Errorf("%s: %w", v.Name, err)
 			}
+			if c := one.config; len(jobs) > 0 && (c.Data != jobs[0].config.Data || c.DataOptions != jobs[0].config.DataOptions) {
+				return nil, &train.ConfigError{Msg: fmt.Sprintf("%s is to train on %s %s, %s on %s %s: scores on two data sets do not compare",
+					o.Variants[0].Name, jobs[0].config.Data, jobs[0].config.DataOptions, v.Name, c.Data, c.DataOptions)}
+			}
 			jobs = append(jobs, one)
 		}
 	}
