@@ -18,7 +18,7 @@ help: ## this list
 setup: ## fetch libtorch (once per user) and build the native libraries
 	$(GO) run ./cmd/spml setup
 
-cuda: ## compile the CUDA libraries for sm_80 and sm_90; needs no GPU
+cuda: ## compile the CUDA libraries for sm_75, sm_80, sm_90 and newer cards (PTX); needs no GPU
 	$(GO) run ./cmd/spml setup --cuda
 	$(GO) test -count 1 -tags cudalibs -run TestCUDALibraries -v ./third_party/native
 

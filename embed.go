@@ -10,7 +10,7 @@ import "embed"
 // Sources holds CMakeLists.txt and every C, C++ and CUDA file that the native libraries are built from.
 // The headers of the C tables lie beside the Go code that includes them: the go command looks for changes in a package's own folder alone.
 //
-//go:embed CMakeLists.txt torch/csrc data/csrc spml/csrc cuda/kernels cuda/csrc third_party/gloo third_party/cudalibs
+//go:embed CMakeLists.txt torch/csrc data/csrc spml/csrc/*.* spml/csrc/loss spml/csrc/cuda/*.* cuda/csrc third_party/gloo third_party/cudalibs
 //go:embed torch/internal/abi/*.h cuda/internal/abi/*.h data/pixel/*.h
 var Sources embed.FS
 

@@ -34,7 +34,7 @@ func CUDALibraries() []string {
 	if hasSources("cuda/csrc") {
 		out = append(out, "libgospml-cuda.so")
 	}
-	if hasSources("cuda/kernels") {
+	if hasSources("spml/csrc/cuda") {
 		out = append(out, "libgospml-ops-cuda.so")
 	}
 	return out

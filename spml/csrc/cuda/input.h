@@ -4,7 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
-#include "../../spml/csrc/input_math.h"
+#include "../input_math.h"
 #include "pointwise.h"
 
 namespace spml::cuda {

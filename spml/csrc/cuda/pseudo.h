@@ -4,7 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
-#include "../../spml/csrc/pseudo_math.h"
+#include "../pseudo_math.h"
 
 namespace spml::cuda {
 

@@ -24,6 +24,7 @@ struct Launch {
   int64_t n, classes;
   int reduction;         // as in problem.h: 1 mean, 2 sum, 3 mean over rows
   double params[kMaxParams];
+  double scale;          // run sets it
   cudaStream_t stream;
 };
 

@@ -11,9 +11,10 @@
 #include <tuple>
 #include <utility>
 
-#include "../../spml/csrc/batchwise.h"
+#include "../batchwise.h"
 #include "batch.h"
-#include "problem.h"
+#include "device.h"
+#include "../problem.h"
 
 namespace spml {
 namespace {
@@ -252,7 +253,7 @@ Two contrast(const Tensor& features, const Tensor& labels, double tau, bool want
   return {std::move(loss), g.view({2, m, -1}).transpose(0, 1).contiguous().to(gradient_type(features))};
 }
 
-TORCH_LIBRARY_IMPL(spml, CUDA, m) {
+TORCH_LIBRARY_IMPL(spml, GOSPML_DEVICE, m) {
 #define GOSPML_CUDA_KERNEL(x) m.impl(#x "_fwd", TORCH_FN(x));
   GOSPML_CUDA_KERNEL(epr) GOSPML_CUDA_KERNEL(vlpl) GOSPML_CUDA_KERNEL(gpr) GOSPML_CUDA_KERNEL(role) GOSPML_CUDA_KERNEL(plc)
   GOSPML_CUDA_KERNEL(large_loss) GOSPML_CUDA_KERNEL(contrast)

@@ -4,7 +4,8 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
-#include "../../spml/csrc/pseudo.h"
+#include "../pseudo.h"
+#include "device.h"
 #include "pseudo.h"
 
 namespace spml {
@@ -58,7 +59,7 @@ DampLabels damp_cuda(const Tensor& global, const Tensor& patches, const Tensor& 
   return out;
 }
 
-TORCH_LIBRARY_IMPL(spml, CUDA, m) {
+TORCH_LIBRARY_IMPL(spml, GOSPML_DEVICE, m) {
   m.impl("vlpl_labels", TORCH_FN(vlpl_cuda));
   m.impl("damp_labels", TORCH_FN(damp_cuda));
 }

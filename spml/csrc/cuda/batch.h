@@ -25,13 +25,15 @@ struct Late {
   const double* value;
 };
 
+constexpr int kMaxLates = 4;
+
 struct BatchLaunch {
   bool wide; // computed in float64
   Tensors in[3], out[2];
   const uint8_t* counts; // [rows], 0 = this row does not count; nullptr: all do
   int64_t n, classes;
   double params[kMaxParams];
-  Late late[4];
+  Late late[kMaxLates];
   int lates;
   double* partial; // [blocks(n), 3]
   cudaStream_t stream;

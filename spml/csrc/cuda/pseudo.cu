@@ -1,5 +1,6 @@
 // From softmaxes to pseudo-labels on the card: a block a photo aggregates the patches, compares thresholds and selects. The order of sums and the rule of ties are those of spml/csrc/pseudo.cpp.
 #include "pseudo.h"
+#include "launch.h"
 
 namespace {
 
@@ -150,18 +151,18 @@ namespace spml::cuda {
 cudaError_t vlpl_labels(const VlplLaunch& l) {
   if (l.photos * l.classes == 0) return cudaSuccess;
   if (l.wide)
-    vlpl_photo<double><<<blocks_of(l.photos), kThreadsOfPhoto, 0, l.stream>>>(l);
+    spml::cuda::launch(vlpl_photo<double>, blocks_of(l.photos), kThreadsOfPhoto, l.stream, l);
   else
-    vlpl_photo<float><<<blocks_of(l.photos), kThreadsOfPhoto, 0, l.stream>>>(l);
+    spml::cuda::launch(vlpl_photo<float>, blocks_of(l.photos), kThreadsOfPhoto, l.stream, l);
   return cudaGetLastError();
 }
 
 cudaError_t damp_labels(const DampLaunch& l) {
   if (l.photos * l.classes == 0) return cudaSuccess;
   if (l.wide)
-    damp_photo<double><<<blocks_of(l.photos), kThreadsOfPhoto, 0, l.stream>>>(l);
+    spml::cuda::launch(damp_photo<double>, blocks_of(l.photos), kThreadsOfPhoto, l.stream, l);
   else
-    damp_photo<float><<<blocks_of(l.photos), kThreadsOfPhoto, 0, l.stream>>>(l);
+    spml::cuda::launch(damp_photo<float>, blocks_of(l.photos), kThreadsOfPhoto, l.stream, l);
   return cudaGetLastError();
 }
 

@@ -8,9 +8,10 @@
 #include <tuple>
 #include <utility>
 
-#include "../../spml/csrc/pointwise.h"
+#include "../pointwise.h"
+#include "device.h"
 #include "pointwise.h"
-#include "problem.h"
+#include "../problem.h"
 
 namespace spml {
 namespace {
@@ -101,7 +102,7 @@ constexpr int count_parameters(const char* schema) {
   return n;
 }
 
-TORCH_LIBRARY_IMPL(spml, CUDA, m) {
+TORCH_LIBRARY_IMPL(spml, GOSPML_DEVICE, m) {
 #define X(name, F, labels, schema) \
   m.impl(#name "_fwd", TORCH_FN((Op<POINTWISE_##name, std::make_index_sequence<labels>, std::make_index_sequence<count_parameters(schema)>>::cuda)));
   GOSPML_POINTWISE(X)

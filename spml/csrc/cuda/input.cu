@@ -1,5 +1,6 @@
 // Bytes to normalised numbers, and Pillow's resampling, on the card. The arithmetic is spml/csrc/input_math.h, as on the CPU, so the results are equal to the bit.
 #include "input.h"
+#include "launch.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -48,9 +49,9 @@ template <class T>
 void start(const NormalizeLaunch& l) {
   const unsigned blocks = grid(l.images * l.height * l.width * 3);
   if (l.channels_last)
-    normalize_values<T, true><<<blocks, kThreadsOfInput, 0, l.stream>>>(l);
+    spml::cuda::launch(normalize_values<T, true>, blocks, kThreadsOfInput, l.stream, l);
   else
-    normalize_values<T, false><<<blocks, kThreadsOfInput, 0, l.stream>>>(l);
+    spml::cuda::launch(normalize_values<T, false>, blocks, kThreadsOfInput, l.stream, l);
 }
 
 // A thread per value of the result of one pass.
@@ -81,7 +82,7 @@ cudaError_t normalize(const NormalizeLaunch& l) {
 cudaError_t resample(const ResampleLaunch& l) {
   const int64_t n = l.images * (l.rows ? l.axis.out * l.width : l.height * l.axis.out) * 3;
   if (n == 0) return cudaSuccess;
-  resample_pass<<<grid(n), kThreadsOfInput, 0, l.stream>>>(l);
+  spml::cuda::launch(resample_pass, grid(n), kThreadsOfInput, l.stream, l);
   return cudaGetLastError();
 }
 

@@ -1,9 +1,12 @@
 // One pass over logits and labels gives the terms' sum and the gradient. The formulas are those of the CPU: spml/csrc/loss.
-#include "loss_math.h"
-#include "losses.h"
-#include "../../spml/csrc/pointwise.h"
+#include "../loss_math.h"
+#include "losses.h" // of the table, by CMake
+#include "../pointwise.h"
+#include "launch.h"
+#include "pack.cuh"
 #include "pointwise.h"
 #include "reduce.cuh"
+#include "usual.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -14,6 +17,13 @@ using spml::cuda::kChunk;
 using spml::cuda::kPerThread;
 using spml::cuda::kThreads;
 using spml::cuda::Launch;
+using spml::cuda::Pack;
+using spml::cuda::RowWalk;
+using spml::cuda::aligned;
+using spml::cuda::functor;
+using spml::cuda::load;
+using spml::cuda::store;
+using spml::cuda::usual;
 
 template <class T>
 struct Wide {
@@ -45,21 +55,11 @@ __device__ __nv_bfloat16 narrow<__nv_bfloat16>(float x) { return __float2bfloat1
 template <class T>
 __device__ T narrow(double x) { return x; }
 
-// Elements that a thread moves at once: 16 bytes of logits.
-template <class T, int N>
-struct alignas(sizeof(T) * N) Pack {
-  T v[N];
-};
-
-__device__ bool aligned(const void* p, size_t bytes) { return reinterpret_cast<uintptr_t>(p) % bytes == 0; }
-
+// What the sum of the terms is multiplied by. The host knows it but where rows are masked.
 __device__ double scale_of(const Launch& l) {
-  const double rows = l.count ? static_cast<double>(*l.count) : static_cast<double>(l.classes ? l.n / l.classes : 0);
-  switch (l.reduction) {
-    case 1: return rows > 0 ? 1 / (rows * static_cast<double>(l.classes)) : 0;
-    case 3: return rows > 0 ? 1 / rows : 0;
-    default: return 1;
-  }
+  if (!l.count) return l.scale;
+  const double rows = static_cast<double>(*l.count), terms = l.reduction == 1 ? rows * static_cast<double>(l.classes) : rows;
+  return l.reduction == 2 ? 1 : terms > 0 ? 1 / terms : 0;
 }
 
 template <template <class> class F, int Labels, class T>
@@ -70,12 +70,12 @@ __device__ Term<T> term(const F<T>& f, T z, T y, T w) {
     return f(z, y);
 }
 
-template <template <class> class F, int Labels, class Z, class Y>
+template <template <class> class F, int Labels, bool Usual, class Z, class Y>
 __global__ void __launch_bounds__(kThreads) pointwise(const Launch l) {
   using T = typename Wide<Z>::type;
   using G = typename Gradient<Z>::type;
   constexpr int N = 16 / sizeof(Z);
-  const F<T> f(l.params);
+  const auto f = functor<Usual, F<T>>(l.params);
   const T scale = static_cast<T>(scale_of(l));
   const auto* z = static_cast<const Z*>(l.z);
   const auto* y = static_cast<const Y*>(l.y);
@@ -83,39 +83,38 @@ __global__ void __launch_bounds__(kThreads) pointwise(const Launch l) {
   auto* g = static_cast<G*>(l.g);
   T sum = 0;
   const int64_t chunk = static_cast<int64_t>(blockIdx.x) * kChunk;
-  const bool whole = chunk + kChunk <= l.n && !l.counts && aligned(z, sizeof(Z) * N) && aligned(y, sizeof(Y) * N) && aligned(w, sizeof(Y) * N) &&
-                     aligned(g, sizeof(G) * N);
-  if (whole) {
+  const bool whole = chunk + kChunk <= l.n;
+  const bool packed = whole && aligned<N>(z) && aligned<N>(y) && aligned<N>(w) && aligned<N>(g);
+  // Every thread has the same elements in the same order whatever the addresses, so the bits do not depend on them.
 #pragma unroll 2
-    for (int i = 0; i < kPerThread / N; i++) {
-      const int64_t at = chunk + (static_cast<int64_t>(i) * kThreads + threadIdx.x) * N;
-      const auto zs = *reinterpret_cast<const Pack<Z, N>*>(z + at);
-      const auto ys = *reinterpret_cast<const Pack<Y, N>*>(y + at);
-      Pack<Y, N> ws{};
-      if constexpr (Labels == 2) ws = *reinterpret_cast<const Pack<Y, N>*>(w + at);
-      Pack<G, N> gs;
+  for (int i = 0; i < kPerThread / N; i++) {
+    const int64_t at = chunk + (i * kThreads + static_cast<int>(threadIdx.x)) * N;
+    const int n = whole ? N : static_cast<int>(at >= l.n ? 0 : l.n - at < N ? l.n - at : N);
+    if (n == 0) break;
+    const auto zs = load<N>(z + at, n, packed);
+    const auto ys = load<N>(y + at, n, packed);
+    Pack<Y, N> ws{};
+    if constexpr (Labels == 2) ws = load<N>(w + at, n, packed);
+    Pack<G, N> gs;
+    if (l.counts) {
+      RowWalk row(at, l.n, l.classes);
 #pragma unroll
-      for (int j = 0; j < N; j++) {
+      for (int j = 0; j < N; j++, row.step()) {
+        gs.v[j] = narrow<G>(T(0));
+        if (j >= n || !l.counts[row.row]) continue;
         const auto t = term<F, Labels, T>(f, widen(zs.v[j]), static_cast<T>(ys.v[j]), static_cast<T>(ws.v[j]));
         sum += t.value;
         gs.v[j] = narrow<G>(t.grad * scale);
       }
-      if (g) *reinterpret_cast<Pack<G, N>*>(g + at) = gs;
-    }
-  } else {
-    for (int i = 0; i < kPerThread; i++) {
-      const int64_t at = chunk + static_cast<int64_t>(i) * kThreads + threadIdx.x;
-      if (at >= l.n) break;
-      if (l.counts && !l.counts[at / l.classes]) {
-        if (g) g[at] = narrow<G>(T(0));
-        continue;
+    } else {
+#pragma unroll
+      for (int j = 0; j < N; j++) {
+        const auto t = term<F, Labels, T>(f, widen(zs.v[j]), static_cast<T>(ys.v[j]), static_cast<T>(ws.v[j]));
+        if (whole || j < n) sum += t.value;
+        gs.v[j] = narrow<G>(t.grad * scale);
       }
-      T second = 0;
-      if constexpr (Labels == 2) second = static_cast<T>(w[at]);
-      const auto t = term<F, Labels, T>(f, widen(z[at]), static_cast<T>(y[at]), second);
-      sum += t.value;
-      if (g) g[at] = narrow<G>(t.grad * scale);
     }
+    if (g) store<N>(g + at, gs, n, packed);
   }
   const double total = spml::cuda::block_sum<kThreads>(sum);
   if (threadIdx.x == 0) l.partial[blockIdx.x] = total;
@@ -133,13 +132,20 @@ __global__ void __launch_bounds__(kThreads) finish(const Launch l, int64_t chunk
     *static_cast<float*>(l.loss) = static_cast<float>(s);
 }
 
-template <template <class> class F, int Labels, class Z>
+template <template <class> class F, int Labels, bool Usual, class Z>
 void start(const Launch& l, unsigned chunks) {
   using T = typename Wide<Z>::type;
   if (l.byte_labels)
-    pointwise<F, Labels, Z, int8_t><<<chunks, kThreads, 0, l.stream>>>(l);
+    spml::cuda::launch(pointwise<F, Labels, Usual, Z, int8_t>, chunks, kThreads, l.stream, l);
   else
-    pointwise<F, Labels, Z, T><<<chunks, kThreads, 0, l.stream>>>(l);
+    spml::cuda::launch(pointwise<F, Labels, Usual, Z, T>, chunks, kThreads, l.stream, l);
+}
+
+template <template <class> class F, int Labels, class Z>
+void start(const Launch& l, unsigned chunks) {
+  if constexpr (sizeof(Z) < 8)
+    if (usual<F<float>>(l.params)) return start<F, Labels, true, Z>(l, chunks);
+  start<F, Labels, false, Z>(l, chunks);
 }
 
 template <template <class> class F, int Labels>
@@ -156,7 +162,10 @@ void start(const Launch& l, unsigned chunks) {
 
 namespace spml::cuda {
 
-cudaError_t run(int id, const Launch& l) {
+cudaError_t run(int id, const Launch& given) {
+  Launch l = given;
+  const double rows = static_cast<double>(l.classes ? l.n / l.classes : 0), terms = l.reduction == 1 ? static_cast<double>(l.n) : rows;
+  l.scale = l.reduction == 2 ? 1 : terms > 0 ? 1 / terms : 0;
   const int64_t chunks = blocks(l.n);
   if (chunks > 0x7fffffff) return cudaErrorInvalidValue;
   if (chunks) switch (id) {
@@ -168,7 +177,7 @@ cudaError_t run(int id, const Launch& l) {
     }
   const cudaError_t err = cudaGetLastError();
   if (err != cudaSuccess) return err;
-  finish<<<1, kThreads, 0, l.stream>>>(l, chunks);
+  spml::cuda::launch(finish, 1, kThreads, l.stream, l, chunks);
   return cudaGetLastError();
 }
 

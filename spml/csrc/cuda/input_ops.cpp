@@ -6,7 +6,8 @@
 
 #include <cmath>
 
-#include "../../spml/csrc/input.h"
+#include "../input.h"
+#include "device.h"
 #include "input.h"
 
 namespace spml {
@@ -56,7 +57,7 @@ Tensor resample_cuda(const Tensor& pixels, const Tensor& cb, const Tensor& cw, c
   return rows_first ? pass(pass(p, rb, rw, true), cb, cw, false) : pass(pass(p, cb, cw, false), rb, rw, true);
 }
 
-TORCH_LIBRARY_IMPL(spml, CUDA, m) {
+TORCH_LIBRARY_IMPL(spml, GOSPML_DEVICE, m) {
   m.impl("normalize_images", TORCH_FN(normalize_cuda));
   m.impl("resample", TORCH_FN(resample_cuda));
 }
