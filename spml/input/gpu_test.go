@@ -6,25 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/csrc/cuda/emulator"
 	"github.com/gospml/gospml/torch"
 )
 
-// gpu says whether the tests below can run; docs/gpu-open.md lists them for a machine where they do.
-func gpu(t testing.TB) bool {
-	t.Helper()
-	if cuda.DeviceCount() == 0 {
-		require.ErrorIs(t, cuda.Available(), cuda.ErrNoDevice)
-		return false
-	}
-	require.NoError(t, cuda.Available())
-	return true
-}
-
 // TestGPUNormalize: the card's bits are the CPU's.
 func TestGPUNormalize(t *testing.T) {
-	if !gpu(t) {
+	d, here := emulator.Device(t)
+	if !here {
 		return
 	}
 	const b, h, w = 5, 64, 70
@@ -36,7 +26,7 @@ func TestGPUNormalize(t *testing.T) {
 				o.DType, o.ChannelsLast = dt, last
 				want, err := Normalize(pixels, flip, o)
 				require.NoError(t, err)
-				got, err := Normalize(pixels.ToDevice(torch.CUDA(0)), flip.ToDevice(torch.CUDA(0)), o)
+				got, err := Normalize(pixels.ToDevice(d), flip.ToDevice(d), o)
 				require.NoError(t, err)
 				sameBits(t, torch.ToSlice[float32](want.ToDType(torch.Float32)), torch.ToSlice[float32](got.ToDevice(torch.CPU).ToDType(torch.Float32)), fmt.Sprint(dt, last))
 			}
@@ -46,7 +36,8 @@ func TestGPUNormalize(t *testing.T) {
 
 // TestGPUResize: the card's resampling gives the bytes of pixel.Resize.
 func TestGPUResize(t *testing.T) {
-	if !gpu(t) {
+	d, here := emulator.Device(t)
+	if !here {
 		return
 	}
 	var r Resizer
@@ -55,7 +46,7 @@ func TestGPUResize(t *testing.T) {
 		for _, f := range []pixel.Filter{pixel.Bilinear, pixel.Bicubic} {
 			want, err := pixel.Resize(&pixel.RGB{W: s[0], H: s[1], Pix: bytes}, s[2], s[3], f)
 			require.NoError(t, err)
-			got, err := r.Resize(torch.FromSlice(bytes, 1, s[1], s[0], 3).ToDevice(torch.CUDA(0)), s[2], s[3], f)
+			got, err := r.Resize(torch.FromSlice(bytes, 1, s[1], s[0], 3).ToDevice(d), s[2], s[3], f)
 			require.NoError(t, err)
 			require.Equal(t, want.Pix, torch.ToSlice[uint8](got.ToDevice(torch.CPU)), "%v %v", s, f)
 		}
@@ -64,12 +55,13 @@ func TestGPUResize(t *testing.T) {
 
 // TestGPUInput: batches by way of the device's cache are the CPU's.
 func TestGPUInput(t *testing.T) {
-	if !gpu(t) {
+	d, here := emulator.Device(t)
+	if !here {
 		return
 	}
 	const n, h, w = 14, 32, 30
 	for _, bytes := range []int64{0, 5 * 3 * h * w, HalfOfFree} {
-		in, err := New(torch.CUDA(0), w, h, 2*n, bytes, Options{ChannelsLast: true})
+		in, err := New(d, w, h, 2*n, bytes, Options{ChannelsLast: true})
 		require.NoError(t, err)
 		here, err := New(torch.CPU, w, h, 2*n, 0, Options{ChannelsLast: true})
 		require.NoError(t, err)

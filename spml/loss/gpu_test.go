@@ -4,26 +4,15 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/cuda"
+	"github.com/gospml/gospml/spml/csrc/cuda/emulator"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/loss/losstest"
 	"github.com/gospml/gospml/torch"
 )
-
-// gpu says whether the tests below can run; docs/gpu-open.md lists them for a machine where they do.
-func gpu(t testing.TB) bool {
-	t.Helper()
-	if cuda.DeviceCount() == 0 {
-		require.ErrorIs(t, cuda.Available(), cuda.ErrNoDevice)
-		return false
-	}
-	require.NoError(t, cuda.Available())
-	return true
-}
 
 // moved is a batch with all its tensors on a device; leaves stay leaves.
 func moved(b loss.Batch, leaves []*torch.Tensor, d torch.Device) (loss.Batch, []*torch.Tensor) {
@@ -55,7 +44,8 @@ func moved(b loss.Batch, leaves []*torch.Tensor, d torch.Device) (loss.Batch, []
 
 // TestGPUFused compares the CUDA kernels with the CPU's, values and gradients.
 func TestGPUFused(t *testing.T) {
-	if !gpu(t) {
+	d, here := emulator.Device(t)
+	if !here {
 		return
 	}
 	tolerance := map[torch.DType][2]float64{torch.Float64: {1e-12, 1e-10}, torch.Float32: {1e-6, 2e-5}, torch.BFloat16: {2e-3, 2e-2}, torch.Float16: {2e-3, 2e-2}}
@@ -67,7 +57,7 @@ func TestGPUFused(t *testing.T) {
 			for seed, shape := range [][2]int{{1, 1}, {5, 7}, {64, 80}, {300, 1000}} {
 				t.Run(fmt.Sprintf("%s/%v/%dx%d", e.ID, dtype, shape[0], shape[1]), func(t *testing.T) {
 					b, leaves, names := losstest.Batch(e, losstest.Shape{B: shape[0], C: shape[1], DType: dtype, Seed: uint64(seed), Observed: losstest.Mixed})
-					g, there := moved(b, leaves, torch.CUDA(0))
+					g, there := moved(b, leaves, d)
 					l, err := e.Make("voc", nil, loss.Options{Impl: loss.Fused})
 					require.NoError(t, err)
 					want, err := l.Value(b)
@@ -91,39 +81,61 @@ func TestGPUFused(t *testing.T) {
 	}
 }
 
-// TestGPUBandwidth logs what share of the card's copy bandwidth forward and backward at (4096, 5000) reach.
-func TestGPUBandwidth(t *testing.T) {
-	if !gpu(t) {
-		return
+// BenchmarkGPULosses measures forward and backward at (4096, 5000) on a card, with events, beside a copy: in turn over buffers that together are larger than the card's cache.
+func BenchmarkGPULosses(b *testing.B) {
+	if cuda.DeviceCount() == 0 {
+		b.Skip("there is no card")
 	}
-	const rounds = 20
-	seconds := func(f func()) float64 {
-		best := 1e9
-		for range rounds {
-			require.NoError(t, cuda.Synchronize(0))
-			start := time.Now()
-			torch.Scope(func(*torch.Arena) { f() })
-			require.NoError(t, cuda.Synchronize(0))
-			best = min(best, time.Since(start).Seconds())
+	require.NoError(b, cuda.Available())
+	const buffers = 4
+	const rows, classes = 4096, 5000
+	var copied float64 // bytes a second
+	for _, dtype := range []torch.DType{torch.Float32, torch.BFloat16, torch.Float16} {
+		var z []*torch.Tensor
+		for range buffers {
+			z = append(z, torch.Randn(torch.S(rows, classes), torch.CUDA(0)).ToDType(dtype).SetRequiresGrad(true))
 		}
-		return best
-	}
-	z := torch.Randn(torch.S(4096, 5000), torch.CUDA(0))
-	bytes := float64(z.Numel() * 4)
-	copied := 2 * bytes / seconds(func() { z.Clone() })
-	for _, e := range loss.Entries() {
-		if e.Fused == nil || e.Needs&^(loss.Observed|loss.Full|loss.Epoch|loss.PseudoLabels|loss.SoftNegatives) != 0 {
-			continue
+		y := torch.Rand(torch.S(rows, classes), torch.CUDA(0)).LtScalar(0.001).ToDType(torch.Int8)
+		bytes := float64(z[0].Numel() * dtype.Size())
+		measure := func(b *testing.B, moved float64, f func(i int)) float64 {
+			for i := range buffers {
+				torch.Scope(func(*torch.Arena) { f(i) })
+			}
+			b.ResetTimer()
+			elapsed, err := cuda.Time(0, func() error {
+				for i := range b.N {
+					torch.Scope(func(*torch.Arena) { f(i % buffers) })
+				}
+				return nil
+			})
+			require.NoError(b, err)
+			rate := moved * float64(b.N) / elapsed.Seconds()
+			b.ReportMetric(float64(elapsed.Microseconds())/float64(b.N), "us/card")
+			b.ReportMetric(rate/1e9, "GB/s")
+			return rate
 		}
-		y := torch.Rand(torch.S(4096, 5000), torch.CUDA(0)).LtScalar(0.001).ToDType(torch.Int8)
-		b := loss.Batch{Logits: z.Detach().SetRequiresGrad(true), Observed: y, Full: y, Pseudo: y, Labels: y, Epoch: 1}
-		l, err := e.Make("coco", nil, loss.Options{Impl: loss.Fused})
-		require.NoError(t, err)
-		s := seconds(func() {
-			_, _, err := loss.ValueGrad(l, b)
-			require.NoError(t, err)
+		b.Run(fmt.Sprintf("copy/%v", dtype), func(b *testing.B) {
+			copied = measure(b, 2*bytes, func(i int) { z[i].Detach().Clone() })
 		})
-		moved := 2*bytes + bytes/4 // logits and int8 labels in, gradient out
-		t.Logf("%-8s %7.1f us  %6.0f GB/s  %.2f of a copy (%.0f GB/s)", e.ID, 1e6*s, moved/s/1e9, moved/s/copied, copied/1e9)
+		for _, e := range loss.Entries() {
+			if e.Fused == nil || e.Needs&^(loss.Observed|loss.Full|loss.Epoch|loss.PseudoLabels|loss.SoftNegatives) != 0 {
+				continue
+			}
+			l, err := e.Make("coco", nil, loss.Options{Impl: loss.Fused})
+			require.NoError(b, err)
+			b.Run(fmt.Sprintf("%s/%v", e.ID, dtype), func(b *testing.B) {
+				gradient := bytes
+				if dtype == torch.Float16 {
+					gradient *= 2 // it is float32
+				}
+				rate := measure(b, bytes+gradient+float64(z[0].Numel()), func(i int) {
+					_, _, err := loss.ValueGrad(l, loss.Batch{Logits: z[i], Observed: y, Full: y, Pseudo: y, Labels: y, Epoch: 1})
+					require.NoError(b, err)
+				})
+				if copied > 0 {
+					b.ReportMetric(rate/copied, "of-copy")
+				}
+			})
+		}
 	}
 }

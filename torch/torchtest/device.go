@@ -51,6 +51,7 @@ const (
 	askRefusals
 	setCapacity
 	askPeak
+	setWithinReach
 )
 
 func ask(what, value int) int {
@@ -69,6 +70,17 @@ func DeviceReads() int { return ask(askHostCopies, 0) }
 
 // DeviceRefusals counts the operators that the test devices refused because of where their tensors were.
 func DeviceRefusals() int { return ask(askRefusals, 0) }
+
+// LoadDeviceOps loads a library of operators with kernels of the test device's own (the dispatch key PrivateUse1). New tensors of the device lie within their reach from then on, and so
+// within everybody's: what takes them for host memory is found no more in this process.
+func LoadDeviceOps(t testing.TB, library string) {
+	t.Helper()
+	Device(t)
+	ask(setWithinReach, 0)
+	if err := torch.LoadOps(library); err != nil {
+		t.Fatalf("torchtest: %v", err)
+	}
+}
 
 // LimitDevice has tensors of the test devices end with out of memory where all of them together would hold more than bytes, until the test ends.
 func LimitDevice(t testing.TB, bytes int) {

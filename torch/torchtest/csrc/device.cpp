@@ -33,10 +33,11 @@ std::atomic<int64_t> most_used{0};  // since it was asked for last
 std::atomic<int64_t> capacity{0};   // bytes that may be in use; 0 = any
 std::atomic<int64_t> to_host{0};    // copies from a device to the CPU, numbers read from tensors among them
 std::atomic<int64_t> refusals{0};
+std::atomic<uintptr_t> far{kFar};   // 0 where kernels of the device's own run in this process
 
 thread_local c10::DeviceIndex current = 0;
 
-void* far_of(const void* p) { return p ? reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(p) | kFar) : nullptr; }
+void* far_of(const void* p) { return p ? reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(p) | far.load(std::memory_order_relaxed)) : nullptr; }
 void* near_of(const void* p) { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(p) & ~kFar); }
 
 void reserve(size_t n) {
@@ -416,7 +417,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 };
 Hooks hooks;
 
-// ask(0): bytes in use; 1: copies to the host; 2: refusals; 3: sets the bytes that may be in use; 4: the most that were since the last time.
+// ask(0): bytes in use; 1: copies to the host; 2: refusals; 3: sets the bytes that may be in use; 4: the most that were since the last time; 5: takes the memory of new tensors into reach.
 int64_t ask(int64_t what, int64_t value) {
   switch (what) {
     case 0: return in_use.load();
@@ -424,6 +425,7 @@ int64_t ask(int64_t what, int64_t value) {
     case 2: return refusals.load();
     case 3: return capacity.exchange(value);
     case 4: return most_used.exchange(in_use.load());
+    case 5: return far.exchange(0) != 0;
   }
   TORCH_CHECK(false, "no such question");
 }
