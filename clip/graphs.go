@@ -17,7 +17,9 @@ const defaultGraphs = 8
 // into the default stream of the device, one after the other; so they share the memory of what lies between.
 type graphs struct {
 	limit int
-	// warm runs f on a stream of its own, so that libraries set themselves up before a capture.
+	// thread runs f on the thread of captures, where warm and record are called: what libraries set up belongs to a thread.
+	thread func(f func() error) error
+	// warm runs f in the stream of captures, so that libraries set themselves up before one.
 	warm func(f func() error) error
 	// record captures what f queues; it does not run it.
 	record func(f func() error) (replay, release func() error, err error)
@@ -45,23 +47,8 @@ func newGraphs(o *Options) *graphs {
 		g.limit = defaultGraphs
 	}
 	device := o.Device.Index
-	g.warm = func(f func() error) error {
-		before, err := cuda.CurrentStream(device)
-		if err != nil {
-			return err
-		}
-		s, err := cuda.NewStream(device, 0)
-		if err != nil {
-			return err
-		}
-		if err := s.Wait(before); err != nil {
-			return err
-		}
-		if err := cuda.OnStream(s, f); err != nil {
-			return err
-		}
-		return before.Wait(s)
-	}
+	g.thread = func(f func() error) error { return cuda.OnCaptureThread(device, f) }
+	g.warm = func(f func() error) error { return cuda.WarmUp(device, f) }
 	var live []*cuda.Graph // whose memory the next one shares
 	g.record = func(f func() error) (replay, release func() error, err error) {
 		var shared *cuda.Graph
@@ -121,7 +108,7 @@ func (g *graphs) run(tower string, x *torch.Tensor, f func(*torch.Tensor) *torch
 	return c.out.Clone()
 }
 
-// capture works on a goroutine of its own, because the buffers must not belong to a scope of the caller's.
+// capture works on another thread than the caller's, so the buffers belong to no scope of the caller's.
 func (g *graphs) capture(x *torch.Tensor, f func(*torch.Tensor) *torch.Tensor) (*captured, error) {
 	c := &captured{}
 	inside := func(work func(s *torch.Arena)) error {
@@ -130,8 +117,7 @@ func (g *graphs) capture(x *torch.Tensor, f func(*torch.Tensor) *torch.Tensor) (
 		})
 	}
 	step := func() error { return inside(func(*torch.Arena) { c.out.Copy_(f(c.in)) }) }
-	done := make(chan error)
-	go func() {
+	err := g.thread(func() error {
 		err := inside(func(s *torch.Arena) {
 			c.in = s.Keep(x.Clone())
 			c.out = s.Keep(f(c.in).Clone())
@@ -142,9 +128,8 @@ func (g *graphs) capture(x *torch.Tensor, f func(*torch.Tensor) *torch.Tensor) (
 		if err == nil {
 			c.replay, c.release, err = g.record(step)
 		}
-		done <- err
-	}()
-	err := <-done
+		return err
+	})
 	if err != nil {
 		free(c.in, c.out)
 		return nil, err

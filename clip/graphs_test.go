@@ -3,8 +3,10 @@ package clip
 import (
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,15 +16,33 @@ import (
 )
 
 // playedBack stands for a card: what is recorded runs again at each replay, on the same buffers.
-type playedBack struct{ recorded, released, replayed, warmed atomic.Int32 }
+type playedBack struct{ recorded, released, replayed, warmed, elsewhere atomic.Int32 }
 
 func (p *playedBack) graphs(limit int) *graphs {
+	thread := 0 // of captures, which one call at a time uses
+	here := func() {
+		if syscall.Gettid() != thread {
+			p.elsewhere.Add(1)
+		}
+	}
 	return &graphs{limit: limit, kept: map[string]*captured{}, seen: map[string]bool{},
+		thread: func(f func() error) error {
+			done := make(chan error)
+			go func() {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				thread = syscall.Gettid()
+				done <- f()
+			}()
+			return <-done
+		},
 		warm: func(f func() error) error {
+			here()
 			p.warmed.Add(1)
 			return f()
 		},
 		record: func(f func() error) (replay, release func() error, err error) {
+			here()
 			p.recorded.Add(1)
 			return func() error { p.replayed.Add(1); return f() }, func() error { p.released.Add(1); return nil }, nil
 		}}
@@ -87,6 +107,7 @@ func TestGraphsOfShapes(t *testing.T) {
 	}
 	require.LessOrEqual(t, torch.Live(), live+2, "graphs that went took their buffers along")
 	require.Equal(t, p.warmed.Load(), p.recorded.Load())
+	require.Zero(t, p.elsewhere.Load(), "work was warmed or recorded on another thread than the one for captures")
 	require.Greater(t, p.replayed.Load(), p.recorded.Load())
 	m.Close()
 	require.Equal(t, p.recorded.Load(), p.released.Load())

@@ -23,9 +23,14 @@ var load = sync.OnceValue(func() error {
 	if reason := abi.Driver(); reason != "" {
 		return fmt.Errorf("cuda: %w: %s", ErrNoDevice, reason)
 	}
-	if err := torch.Available(); err != nil {
+	if err := torch.Available(); err != nil { // which comes to open, where libtorch was not loaded yet
 		return err
 	}
+	return open()
+})
+
+// open opens the CUDA part of a libtorch that is loaded. It must not call package torch.
+var open = sync.OnceValue(func() error {
 	t, err := native.FindTorch()
 	if err != nil {
 		return fmt.Errorf("cuda: %w", err)
@@ -43,13 +48,21 @@ var load = sync.OnceValue(func() error {
 	if v := abi.CompiledFor(); v != native.TorchVersion {
 		return fmt.Errorf("cuda: %s was built for libtorch %s, not %s; run `%s`", path, v, native.TorchVersion, setup)
 	}
+	if r := abi.Ready(); r.Message != "" || r.W[0] == 0 {
+		return errors.New("cuda: libtorch was used before its CUDA part was open, and looks for it only once: use package cuda or torch before other code that calls libtorch")
+	}
 	go relieve()
 	return nil
 })
 
-// The first backward of a process starts autograd's threads, one for each device that is known: a card must be opened before, also for a program that uses it later.
+// libtorch looks for its CUDA part once, at the first seed, convolution or backward, and starts autograd's threads for the devices that are there then: where there is
+// a card, that part is opened as soon as libtorch is, also for a program that uses the card later. What fails is said when the card is asked for.
 func init() {
-	engine.Before(func() { _ = load() })
+	engine.Loaded(func() {
+		if abi.Driver() == "" {
+			_ = open()
+		}
+	})
 }
 
 // Available returns nil where a GPU can be used, else what is missing; see ErrNoDevice.

@@ -440,6 +440,8 @@ func (r *Recorded) capture(e *recordedStep, device int, inputs []*Tensor) ([]*Te
 	}
 	captureMu.Lock()
 	defer captureMu.Unlock()
+	runtime.LockOSThread() // what libraries set up for a capture belongs to a thread
+	defer runtime.UnlockOSThread()
 	t := &taken{}
 	nRecordings.Add(1)
 	capturing.Store(t)

@@ -1,5 +1,7 @@
 // Streams, events, graphs, the allocator: what of libtorch's CUDA part is no operator.
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/core/UndefinedTensorImpl.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -9,15 +11,19 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/version.h>
 
-#include <condition_variable>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "capture.h"
 #include "gospml_cuda.h"
+#include "pressure.h"
+
+void gc_handles(); // handles.cpp
 
 namespace {
 
@@ -152,7 +158,16 @@ gc_result event_free(uint64_t e) {
   return guarded([&](gc_result&) { delete reinterpret_cast<Event*>(e); });
 }
 
-using Graph = at::cuda::CUDAGraph;
+// A graph that gives everything back when its capture fails, which libtorch's own does not.
+struct Graph final : at::cuda::CUDAGraph {
+  bool ended() const { return capture_ended_; }
+  void end_allocation() { caching::endAllocateToPool(capture_dev_, mempool_id_); }
+  void release_pool() { caching::releasePool(capture_dev_, mempool_id_); }
+  void end_generators() {
+    for (auto& [state, increments] : captured_generator_states_) state->capture_epilogue();
+  }
+  c10::MempoolId_t memory() const { return mempool_id_; }
+};
 
 gc_result graph() {
   return guarded([&](gc_result& r) { put(r, reinterpret_cast<int64_t>(new Graph())); });
@@ -160,13 +175,14 @@ gc_result graph() {
 
 gc_result graph_begin(uint64_t g, uint64_t shared) {
   return guarded([&](gc_result&) {
+    gc_handles(); // of this thread: they cannot be made within a capture
     // Other threads may allocate meanwhile: only this one is held to what a capture allows.
-    of<Graph>(g).capture_begin(shared ? of<Graph>(shared).pool() : c10::MempoolId_t{0, 0}, cudaStreamCaptureModeThreadLocal);
+    of<Graph>(g).capture_begin(shared ? of<Graph>(shared).memory() : c10::MempoolId_t{0, 0}, cudaStreamCaptureModeThreadLocal);
   });
 }
 
 gc_result graph_end(uint64_t g) {
-  return guarded([&](gc_result&) { of<Graph>(g).capture_end(); });
+  return guarded([&](gc_result&) { gospml::end_capture(of<Graph>(g)); });
 }
 
 gc_result graph_replay(uint64_t g) {
@@ -207,22 +223,18 @@ gc_result reset_peak(int device) {
   return guarded([&](gc_result&) { caching::resetPeakStats(index(device)); });
 }
 
+// What SetMemoryCap left of each device; 0 = all.
+std::array<std::atomic<double>, 64> fractions{};
+
 gc_result set_fraction(int device, double fraction) {
   return guarded([&](gc_result&) {
     TORCH_CHECK(fraction > 0 && fraction <= 1, "a memory fraction of ", fraction, " is not in (0, 1]");
     caching::setMemoryFraction(fraction, index(device));
+    if (static_cast<size_t>(device) < fractions.size()) fractions[static_cast<size_t>(device)] = fraction;
   });
 }
 
-// The meeting of the allocator, which has no room, and a thread of Go that looks for unused tensors.
-struct Pressure {
-  std::mutex m;
-  std::condition_variable asked, answered;
-  uint64_t question = 0, seen = 0, answer = 0;
-  bool listening = false;
-  int waiting = 0;
-  std::vector<uint64_t> handles;
-};
+using gospml::Pressure;
 
 Pressure& pressure() {
   static Pressure* p = new Pressure; // for ever: the allocator may ask while the process ends
@@ -234,24 +246,33 @@ void release(const std::vector<uint64_t>& handles) {
     c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(reinterpret_cast<c10::TensorImpl*>(h)).reset();
 }
 
+// What can still be had of the current device: from the driver, and under the cap. The allocator holds its lock, which this thread may take again.
+gospml::Room room() {
+  gospml::Room r;
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return r; // nothing is known: as if there were none
+  }
+  const auto device = c10::cuda::current_device();
+  r.free = static_cast<int64_t>(free), r.total = static_cast<int64_t>(total);
+  const double share = static_cast<size_t>(device) < fractions.size() ? fractions[static_cast<size_t>(device)].load() : 0;
+  if (share > 0) {
+    const auto reserved = caching::getDeviceStats(device).reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
+    r.total = static_cast<int64_t>(share * static_cast<double>(total));
+    r.free = std::min(r.free, r.total - reserved);
+  }
+  return r;
+}
+
 } // namespace
 
 namespace gospml {
 struct UnusedTensors final : c10::FreeMemoryCallback {
+  // libtorch asks before each cudaMalloc, not only when memory is out; a search takes a collection of Go's heap.
   bool Execute() override {
     std::vector<uint64_t> handles;
-    {
-      Pressure& p = pressure();
-      std::unique_lock<std::mutex> lock(p.m);
-      if (!p.listening) return false;
-      const uint64_t mine = ++p.question;
-      p.asked.notify_all();
-      p.waiting++;
-      const bool came = p.answered.wait_for(lock, std::chrono::seconds(1), [&] { return p.answer >= mine; });
-      p.waiting--;
-      if (!came) return false;
-      handles.swap(p.handles);
-    }
+    if (!pressure().ask(room(), std::chrono::steady_clock::now(), handles)) return false;
     release(handles);
     return !handles.empty();
   }
@@ -260,26 +281,13 @@ struct UnusedTensors final : c10::FreeMemoryCallback {
 
 namespace {
 
-int wait_pressure() {
-  Pressure& p = pressure();
-  std::unique_lock<std::mutex> lock(p.m);
-  p.listening = true;
-  p.asked.wait(lock, [&] { return p.question > p.seen; });
-  p.seen = p.question;
-  return 1;
-}
+int wait_pressure() { return pressure().wait(); }
 
-void answer_pressure(const uint64_t* handles, size_t n) {
-  Pressure& p = pressure();
-  std::vector<uint64_t> late;
-  {
-    std::lock_guard<std::mutex> lock(p.m);
-    p.handles.insert(p.handles.end(), handles, handles + n);
-    p.answer = p.seen;
-    if (!p.waiting) late.swap(p.handles); // the allocator has given up
-    p.answered.notify_all();
-  }
-  release(late);
+void answer_pressure(const uint64_t* handles, size_t n) { release(pressure().bring(handles, n)); }
+
+// Did libtorch find its CUDA part when it looked for it first? What it finds then it keeps for ever.
+gc_result ready() {
+  return guarded([&](gc_result& r) { put(r, at::detail::getCUDAHooks().hasCUDART()); });
 }
 
 void free_text(char* p) { std::free(p); }
@@ -307,6 +315,6 @@ extern "C" const gc_api* gospml_cuda_api(uint32_t abi) {
       event, event_record, event_wait, event_query, event_synchronize, event_elapsed, event_free,
       graph, graph_begin, graph_end, graph_replay, graph_free,
       memory_stats, memory_info, empty_cache, reset_peak, set_fraction,
-      wait_pressure, answer_pressure, gc_attach_nccl};
+      wait_pressure, answer_pressure, gc_attach_nccl, ready};
   return &api;
 }

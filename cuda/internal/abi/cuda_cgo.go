@@ -114,6 +114,7 @@ static gc_result gc_empty_cache(void) { return api->empty_cache(); }
 static gc_result gc_reset_peak(int d) { return api->reset_peak(d); }
 static gc_result gc_set_fraction(int d, double f) { return api->set_fraction(d, f); }
 static gc_result gc_attach_nccl(uint64_t g, uint64_t s, int rank, int size, int64_t timeout) { return api->attach_nccl(g, s, rank, size, timeout); }
+static gc_result gc_ready(void) { return api->ready(); }
 static int gc_wait_pressure(void) { return api->wait_pressure(); }
 static void gc_answer_pressure(const uint64_t *h, size_t n) { api->answer_pressure(h, n); }
 */
@@ -249,6 +250,9 @@ func SetFraction(device int, fraction float64) Result {
 func AttachNCCL(group, store uint64, rank, size int, timeout int64) Result {
 	return result(C.gc_attach_nccl(C.uint64_t(group), C.uint64_t(store), C.int(rank), C.int(size), C.int64_t(timeout)))
 }
+
+// Ready says in W[0] whether libtorch has found its CUDA part.
+func Ready() Result { return result(C.gc_ready()) }
 
 // WaitPressure blocks until the allocator finds no room.
 func WaitPressure() bool { return C.gc_wait_pressure() != 0 }

@@ -43,3 +43,4 @@ func ResetPeak(device int) Result                                          { ret
 func SetFraction(device int, fraction float64) Result                      { return refuse() }
 func NVML(device int) (NVMLStatus, string)                                 { return NVMLStatus{}, errNoCgo.Error() }
 func AttachNCCL(group, store uint64, rank, size int, timeout int64) Result { return refuse() }
+func Ready() Result                                                        { return refuse() }

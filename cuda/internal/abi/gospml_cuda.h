@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define GOSPML_CUDA_ABI 1
+#define GOSPML_CUDA_ABI 2
 #define GC_WORDS 32
 
 typedef struct {
@@ -61,13 +61,15 @@ typedef struct {
   gc_result (*reset_peak)(int device);
   gc_result (*set_fraction)(int device, double fraction);
 
-  /* When the allocator finds no room it asks for handles of tensors that nobody uses: it wakes wait_pressure, and releases
+  /* When the allocator finds little room it asks for handles of tensors that nobody uses: it wakes wait_pressure, and releases
    * on its own thread (it holds its lock) what answer_pressure brings within a second. */
   int (*wait_pressure)(void); /* blocks until there is pressure */
   void (*answer_pressure)(const uint64_t *handles, size_t n);
 
   /* NCCL, where this library was built with its header. group and store as in gospml_dist.h. */
   gc_result (*attach_nccl)(uint64_t group, uint64_t store, int rank, int size, int64_t timeout);
+
+  gc_result (*ready)(void); /* w: 1 if libtorch found its CUDA part when it first looked; it looks once */
 } gc_api;
 
 #if defined(__GNUC__)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/gospml/gospml/internal/engine"
 	"github.com/gospml/gospml/third_party/native"
 )
 
@@ -66,6 +67,7 @@ var load = sync.OnceValue(func() error {
 	}
 	setGoFunction()
 	Loaded.Torch, Loaded.TorchSource, Loaded.Library = core, t.Source, path
+	engine.Open()
 	return nil
 })
 
