@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include "../../torch/csrc/direct.h"
+#include "../../torch/csrc/unit_root.h"
 
 namespace spml {
 namespace {
@@ -19,6 +20,7 @@ using torch::autograd::variable_list;
 // key is on.
 bool is_plain_one(const at::Tensor& g) {
   if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) return false;
+  if (gs::is_unit_root(g)) return true;
   if (!g.device().is_cpu() || g.numel() != 1 || !g.has_storage() || !g.storage().data_ptr()) return false;
   const auto keys = g.key_set();
   if (keys.has(c10::DispatchKey::Python) || keys.has(c10::DispatchKey::Functionalize) || g.is_neg()) return false;

@@ -11,6 +11,7 @@
 
 #include "direct.h"
 #include "shim.h"
+#include "unit_root.h"
 
 namespace gs {
 namespace {
@@ -48,6 +49,14 @@ gs_result backward(const uint64_t* roots, size_t n, const uint64_t* grads, const
   return guarded([&](gs_result&) {
     set_team(thread(), flags);
     if (n == 1 && !grads && !ninputs && !retain && !create && straight(tensor_of(roots[0]))) return;
+    // Off the CPU a node cannot look whether it is to multiply by one.
+    if (n == 1 && !grads && !create) {
+      const at::Tensor root = tensor_of(roots[0]);
+      if (root.defined() && root.requires_grad() && root.numel() == 1 && !root.device().is_cpu() && !root.is_complex()) {
+        torch::autograd::backward({root}, {unit_root(root)}, retain != 0, false, list(inputs, ninputs));
+        return;
+      }
+    }
     torch::autograd::backward(list(roots, n), grads ? list(grads, n) : std::vector<at::Tensor>{}, retain != 0, create != 0, list(inputs, ninputs));
   });
 }

@@ -112,7 +112,12 @@ gs_result group_timeout(uint64_t group, int64_t timeout) {
   });
 }
 
-gs_result group_free(uint64_t group) { return drop<c10d::ProcessGroup>(group); }
+// NCCL's threads and communicators end with shutdown alone; Gloo's does nothing.
+gs_result group_free(uint64_t group) {
+  gs_result ended = guarded([&](gs_result&) { of<c10d::ProcessGroup>(group)->shutdown(); });
+  gs_result freed = drop<c10d::ProcessGroup>(group);
+  return ended.msg ? ended : freed;
+}
 
 gs_result start(uint64_t group, int kind, const uint64_t* tensors, size_t n, const uint64_t* others, size_t nothers, int op, int root, int64_t timeout) {
   return guarded([&](gs_result& r) {
