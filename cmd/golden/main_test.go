@@ -52,7 +52,7 @@ func TestGPUGolden(t *testing.T) {
 	if cuda.Available() != nil {
 		_, err := run("check", "--device", "cuda", losses)
 		require.ErrorIs(t, err, cuda.ErrNoDevice)
-		return
+		t.Skip("there is no card")
 	}
 	for _, impl := range []string{"composed", "fused"} {
 		for _, dtype := range []string{"float64", "float32"} {

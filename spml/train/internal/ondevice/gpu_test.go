@@ -14,21 +14,21 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// gpu says whether there is a card, which these tests want; docs/gpu-open.md lists them for a machine that has one.
-func gpu(t *testing.T) bool {
+// gpu skips the test where there is no card; docs/gpu-open.md lists what one must show.
+func gpu(t *testing.T) {
+	t.Helper()
 	if cuda.DeviceCount() == 0 {
 		require.ErrorIs(t, cuda.Available(), cuda.ErrNoDevice)
 		c := config(train.ShapesName, "an")
 		c.Device = train.DeviceCUDA
 		_, err := train.Run(context.Background(), c, train.Events{})
 		require.ErrorIs(t, err, cuda.ErrNoDevice)
-		return false
+		t.Skip("there is no card")
 	}
 	require.NoError(t, cuda.Available())
 	before := compute.LossForm
 	compute.LossForm = string(loss.Auto)
 	t.Cleanup(func() { compute.LossForm = before })
-	return true
 }
 
 // drawn is a run on drawn pictures, which need no files.
@@ -40,9 +40,7 @@ func drawn(method string) train.Config {
 
 // TestGPUTrain: runs on the card beside the CPU's.
 func TestGPUTrain(t *testing.T) {
-	if !gpu(t) {
-		return
-	}
+	gpu(t)
 	for _, e := range loss.Entries() {
 		if !train.Trainable(e) || e.ID == "smile-classifier" {
 			continue
@@ -59,9 +57,7 @@ func TestGPUTrain(t *testing.T) {
 
 // TestGPUPrecision: bf16 and fp16 end near float32, and bf16 is what the card gets where it has it.
 func TestGPUPrecision(t *testing.T) {
-	if !gpu(t) {
-		return
-	}
+	gpu(t)
 	c := drawn("an")
 	c.Backbone, c.Epochs = "resnet18", 2
 	want := do(t, c, "cuda")
@@ -79,9 +75,7 @@ func TestGPUPrecision(t *testing.T) {
 
 // TestGPUResume: a run that is stopped in an epoch ends with the weights of one that is not; on the CPU it goes on too.
 func TestGPUResume(t *testing.T) {
-	if !gpu(t) {
-		return
-	}
+	gpu(t)
 	c := drawn("role")
 	want := do(t, c, "cuda")
 	for d, tolerance := range map[string]float64{"cuda": 0, "cpu": 1e-4} {
@@ -96,9 +90,7 @@ func TestGPUResume(t *testing.T) {
 
 // TestGPUSpeed prints images per second of fine-tuning, with the loader and without a checkpoint.
 func TestGPUSpeed(t *testing.T) {
-	if !gpu(t) {
-		return
-	}
+	gpu(t)
 	for _, backbone := range []string{"mobilenet_v2", "resnet50"} {
 		for _, p := range []string{train.FP32, train.BF16} {
 			c := drawn("an")
