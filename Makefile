@@ -22,7 +22,7 @@ cuda: ## compile the CUDA libraries for sm_75, sm_80, sm_90 and newer cards (PTX
 	$(GO) run ./cmd/spml setup --cuda
 	$(GO) test -count 1 -tags cudalibs -run TestCUDALibraries -v ./third_party/native
 
-gpu-check: ## bundle libraries and tests for a machine with a GPU (build/gpu-check.tar.gz)
+gpu-check: ## bundle libraries and tests for a machine with a GPU (build/gpu-check.tar.xz)
 	.ci/gpu-check
 
 build: ## bin/spml and the other commands
