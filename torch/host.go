@@ -50,6 +50,23 @@ func FromSlice[T Element](data []T, shape ...int) *Tensor {
 	return FromBytes(rawBytes(data), dtypeOf[T](), shape...)
 }
 
+// Upload copies data into a new tensor on a device and does not wait for what the device has to do before (see Send). The slice may be changed at once.
+func Upload[T Element](d Device, data []T, shape ...int) *Tensor {
+	return FromSlice(data, shape...).Send(d)
+}
+
+// Send gives a CPU tensor's copy on a device without waiting for what the device has to do before: on CUDA by way of page-locked memory, which libtorch keeps until the copy is over, so t
+// may be changed and freed at once. For the CPU it is t itself.
+func (t *Tensor) Send(d Device) *Tensor {
+	if d.Type == DeviceCPU {
+		return t
+	}
+	if d.Type == DeviceCUDA && !Call("aten::is_pinned", t, nil)[0].(bool) {
+		t = Call("aten::pin_memory", t, nil)[0].(*Tensor)
+	}
+	return Call("aten::to.dtype_layout", t, nil, nil, d, nil, true, false, nil)[0].(*Tensor)
+}
+
 // Scalar makes a zero-dimensional tensor.
 func Scalar[T Element](v T) *Tensor {
 	return FromBytes(rawBytes([]T{v}), dtypeOf[T](), []int{}...)

@@ -20,7 +20,6 @@ type Input struct {
 	place  map[int]int   // row -> place
 	places int
 	used   int
-	pinned *torch.Tensor // the last upload, which may not be freed before it is over
 }
 
 // New makes the input for pictures of w × h of a data set of rows rows. cacheBytes is memory of the device for pictures, so that a row is uploaded once; 0 keeps none: on the CPU
@@ -62,7 +61,7 @@ func (in *Input) Close() {
 	if in.store != nil {
 		in.store.Free()
 	}
-	in.store, in.pinned, in.place, in.places, in.used = nil, nil, map[int]int{}, 0, 0
+	in.store, in.place, in.places, in.used = nil, map[int]int{}, 0, 0
 }
 
 // Cached is the number of pictures that are on the device.
@@ -83,7 +82,7 @@ func (in *Input) Batch(b *data.Batch, from, to int, flip bool) (x *torch.Tensor,
 			return
 		}
 		if flip {
-			mirrored = torch.FromSlice(b.Flip[from:to]).ToDevice(in.device)
+			mirrored = torch.Upload(in.device, b.Flip[from:to])
 		}
 		x, bad = Normalize(pixels, mirrored, in.o)
 	})
@@ -111,7 +110,7 @@ func (in *Input) pixels(rows []int, images [][]byte) (*torch.Tensor, error) {
 		}
 	}
 	if len(missing) == 0 {
-		return in.store.IndexSelect(0, torch.FromSlice(at).ToDevice(in.device)), nil
+		return in.store.IndexSelect(0, torch.Upload(in.device, at)), nil
 	}
 	up, err := in.upload(missing)
 	if err != nil {
@@ -141,26 +140,19 @@ func (in *Input) pixels(rows []int, images [][]byte) (*torch.Tensor, error) {
 			at[i] = p - int64(in.places) + int64(len(known))
 		}
 	}
-	both := torch.Cat([]*torch.Tensor{in.store.IndexSelect(0, torch.FromSlice(known).ToDevice(in.device)), up}, 0)
-	return both.IndexSelect(0, torch.FromSlice(at).ToDevice(in.device)), nil
+	both := torch.Cat([]*torch.Tensor{in.store.IndexSelect(0, torch.Upload(in.device, known)), up}, 0)
+	return both.IndexSelect(0, torch.Upload(in.device, at)), nil
 }
 
-// upload stacks images and brings them to the device.
+// upload stacks images and brings them to the device: once through the host's memory, on CUDA page-locked memory, and without waiting for the device.
 func (in *Input) upload(images [][]byte) (*torch.Tensor, error) {
 	per := 3 * in.w * in.h
-	p := torch.Empty([]int{len(images), in.h, in.w, 3}, torch.Uint8)
+	pinned := in.device.Type == torch.DeviceCUDA
+	p := torch.Call("aten::empty.memory_format", []int{len(images), in.h, in.w, 3}, torch.Uint8, nil, torch.CPU, pinned, nil)[0].(*torch.Tensor)
 	torch.View(p, func(dst []byte) {
 		for i, image := range images {
 			copy(dst[i*per:(i+1)*per], image)
 		}
 	})
-	if in.device.Type != torch.DeviceCUDA {
-		return p.ToDevice(in.device), nil
-	}
-	pinned, err := cuda.Pin(p)
-	if err != nil {
-		return nil, err
-	}
-	in.pinned = pinned
-	return cuda.ToAsync(pinned, in.device.Index)
+	return p.Send(in.device), nil
 }

@@ -83,7 +83,7 @@ func (a *APL) Update(scores *torch.Tensor) (assigned int, err error) {
 				for c, v := range a.quota {
 					q[c] = int64(v)
 				}
-				picked := rank.Lt(torch.FromSlice(q, len(q)).ToDevice(rank.Device())).LogicalAnd(unknown)
+				picked := rank.Lt(torch.Upload(rank.Device(), q)).LogicalAnd(unknown)
 				a.Labels.Copy_(torch.Where(picked, s.Neg(), a.Labels))
 				assigned = picked.Sum().ItemInt()
 			})

@@ -120,7 +120,7 @@ func ExpectedNegatives(average, observed *torch.Tensor, positives []int) (mask *
 				_, order := average.Detach().MaskedFill(free.LogicalNot(), math.Inf(1)).SortStable(true, 0, false)
 				places := torch.Arange(int64(0), int64(n), int64(1), torch.Int64, order.Device()).Unsqueeze(1).ExpandAs(order)
 				rank := order.ZerosLike().Scatter(0, order, places)
-				mask = s.Keep(rank.Lt(torch.FromSlice(take, c).ToDevice(rank.Device())).LogicalAnd(free).ToDType(torch.Int8))
+				mask = s.Keep(rank.Lt(torch.Upload(rank.Device(), take)).LogicalAnd(free).ToDType(torch.Int8))
 			})
 		})
 	})

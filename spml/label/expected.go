@@ -64,7 +64,7 @@ func (e *Expected) Fill(s *Step) (err error) {
 		return fmt.Errorf("label: the model gives no score maps")
 	}
 	if b.Heat, err = e.heat.Lookup(s.Places, s.Crops(), b.Maps.Size(2)); err == nil {
-		b.Heat = b.Heat.ToDevice(b.Maps.Device())
+		b.Heat = b.Heat.Send(b.Maps.Device())
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func (q *Queue) Push(features, labels *torch.Tensor) (*loss.Contrast, error) {
 			slots[i] = int64((q.next + i) % k)
 		}
 		q.next = (q.next + m) % k
-		at := torch.FromSlice(slots, m).ToDevice(q.Features.Device())
+		at := torch.Upload(q.Features.Device(), slots)
 		torch.NoGrad(func() {
 			q.Features.IndexCopy_(0, at, live.Detach().ToDType(q.Features.DType()))
 			q.Labels.IndexCopy_(0, at, ids)

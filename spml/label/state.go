@@ -74,7 +74,7 @@ func index(rows []int, table *torch.Tensor) (ids *torch.Tensor, err error) {
 	for i, r := range rows {
 		p[i] = int64(r)
 	}
-	err = torch.Try(func() { ids = torch.FromSlice(p, len(p)).ToDevice(table.Device()) })
+	err = torch.Try(func() { ids = torch.Upload(table.Device(), p) })
 	return ids, err
 }
 

@@ -48,7 +48,7 @@ func (r *reading) drop() {
 func (t *trainer) send(x *torch.Tensor) (*torch.Tensor, error) {
 	x = x.Detach()
 	if t.device.Type != torch.DeviceCUDA {
-		return t.arena.Keep(x), nil
+		return t.arena.Keep(torch.Call("aten::to.dtype_layout", x, nil, nil, torch.CPU, nil, true, false, nil)[0].(*torch.Tensor)), nil
 	}
 	to, err := cuda.Pin(torch.Empty(x.Shape(), x.DType()))
 	if err == nil {

@@ -54,7 +54,7 @@ func (h *latentHead) forward(x *torch.Tensor, b *loss.Batch) {
 	s := x.Matmul(h.S.T()).Unsqueeze(1).Add(h.R)
 	b.Std = s.Clamp(-12, 12).MulScalar(0.5).Exp()
 	// The mean of k normal draws is one normal draw with 1/√k of the deviation.
-	noise := torch.Empty(torch.S(n, c, d), torch.Float32).Normal_(0, 1/math.Sqrt(latentSamples), h.random).ToDevice(x.Device()) // the CPU's draws on every device
+	noise := torch.Empty(torch.S(n, c, d), torch.Float32).Normal_(0, 1/math.Sqrt(latentSamples), h.random).Send(x.Device()) // the CPU's draws on every device
 	b.Logits = b.Mean.Add(b.Std.Mul(noise)).Mul(h.V).SumDim([]int{2}, false).Add(h.B)
 	if h.A != nil {
 		ab := torch.Linear(x, h.A, h.AB).Softplus(1, 20).AddScalar(1e-3)

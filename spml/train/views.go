@@ -45,7 +45,7 @@ func (f *fineTune) strong(v *view, epoch int) (*torch.Tensor, error) {
 			return nil, fmt.Errorf("the strong view of %s: %w", f.ds.Images[v.images.Rows[at]], err)
 		}
 	}
-	return torch.FromSlice(x, n, 3, f.size, f.size).ContiguousFormat(torch.ChannelsLast).ToDevice(f.device), nil
+	return torch.FromSlice(x, n, 3, f.size, f.size).ContiguousFormat(torch.ChannelsLast).Send(f.device), nil
 }
 
 // twoViews runs weak and strong images [B, 3, S, S] through the model at once and fills both logits, and the embeddings where the loss contrasts them.

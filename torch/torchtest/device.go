@@ -52,6 +52,7 @@ const (
 	setCapacity
 	askPeak
 	setWithinReach
+	askWaits
 )
 
 func ask(what, value int) int {
@@ -67,6 +68,10 @@ func DevicePeak() int { return ask(askPeak, 0) }
 // DeviceReads counts how often values of the test devices came to the CPU: copies, and numbers read with Item. On a card each of them waits for all work that
 // was queued before.
 func DeviceReads() int { return ask(askHostCopies, 0) }
+
+// DeviceWaits counts what on a card waits for all work that was queued before: copies from and to the CPU that do not say non_blocking, numbers read with Item, and
+// operators whose result has a size that depends on values (nonzero).
+func DeviceWaits() int { return ask(askWaits, 0) }
 
 // DeviceRefusals counts the operators that the test devices refused because of where their tensors were.
 func DeviceRefusals() int { return ask(askRefusals, 0) }

@@ -116,9 +116,9 @@ func To(t *torch.Tensor, d torch.Device) *torch.Tensor {
 	return u
 }
 
-// Upload makes a tensor of numbers on a device.
+// Upload makes a tensor of numbers on a device and does not wait for it.
 func Upload[T torch.Element](d torch.Device, data []T, shape ...int) *torch.Tensor {
-	return To(torch.FromSlice(data, shape...), d)
+	return torch.Upload(d, data, shape...)
 }
 
 // Place puts a model on a device.

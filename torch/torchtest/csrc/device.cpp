@@ -16,6 +16,7 @@
 
 #include <atomic>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ std::atomic<int64_t> most_used{0};  // since it was asked for last
 std::atomic<int64_t> capacity{0};   // bytes that may be in use; 0 = any
 std::atomic<int64_t> to_host{0};    // copies from a device to the CPU, numbers read from tensors among them
 std::atomic<int64_t> refusals{0};
+std::atomic<int64_t> waits{0};      // copies from or to the CPU that are to be over when they return, and numbers read
 std::atomic<uintptr_t> far{kFar};   // 0 where kernels of the device's own run in this process
 
 thread_local c10::DeviceIndex current = 0;
@@ -277,7 +279,10 @@ void run(const c10::OperatorHandle& op, const c10::OperatorHandle& as, torch::ji
   call.settle();
   const size_t results = op.schema().returns().size();
   for (size_t i = stack->size() - results; i < stack->size(); i++) (*stack)[i] = device(call, (*stack)[i]);
-  if (op.operator_name().name == "aten::_local_scalar_dense") to_host++;
+  static const std::unordered_set<std::string_view> reading{"aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::bincount", "aten::equal"}; // the last: sizes that depend on values
+  const std::string_view name = op.operator_name().name;
+  if (name == "aten::_local_scalar_dense") to_host++;
+  if (reading.contains(name)) waits++;
 }
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) { run(op, op, stack); }
@@ -323,8 +328,9 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::op
   return at::detail::empty_strided_generic(size, stride, &allocator, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::dtype_or_default(dtype));
 }
 
-void transfer(const at::Tensor& from, const at::Tensor& to) {
+void transfer(const at::Tensor& from, const at::Tensor& to, bool wait) {
   if (on_device(from) && !on_device(to)) to_host++;
+  if (wait && on_device(from) != on_device(to) && from.numel()) waits++;
   Call call;
   call.index = on_device(to) ? to.device().index() : from.device().index();
   at::AutoDispatchBelowADInplaceOrView below;
@@ -332,14 +338,14 @@ void transfer(const at::Tensor& from, const at::Tensor& to) {
   call.host(to).copy_(call.host(from));
 }
 
-at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
-  transfer(from, to);
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  transfer(from, to, !non_blocking);
   return to;
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
   to.resize_(from.sizes());
-  transfer(from, to);
+  transfer(from, to, true);
   return to;
 }
 
@@ -413,11 +419,13 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   void setCurrentDevice(c10::DeviceIndex i) const override { current = i; }
   c10::DeviceIndex getCurrentDevice() const override { return current; }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex i) const override { return std::exchange(current, i); }
+  bool isPinnedPtr(const void*) const override { return false; }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::kCPU); } // all host memory is as good
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex i) const override { return std::exchange(current, i); }
 };
 Hooks hooks;
 
-// ask(0): bytes in use; 1: copies to the host; 2: refusals; 3: sets the bytes that may be in use; 4: the most that were since the last time; 5: takes the memory of new tensors into reach.
+// ask(0): bytes in use; 1: copies to the host; 2: refusals; 3: sets the bytes that may be in use; 4: the most that were since the last time; 5: takes the memory of new tensors into reach; 6: what waited.
 int64_t ask(int64_t what, int64_t value) {
   switch (what) {
     case 0: return in_use.load();
@@ -426,6 +434,7 @@ int64_t ask(int64_t what, int64_t value) {
     case 3: return capacity.exchange(value);
     case 4: return most_used.exchange(in_use.load());
     case 5: return far.exchange(0) != 0;
+    case 6: return waits.load();
   }
   TORCH_CHECK(false, "no such question");
 }
