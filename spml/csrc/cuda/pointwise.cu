@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads) pointwise(const Launch l) {
   const bool whole = chunk + kChunk <= l.n;
   const bool packed = whole && aligned<N>(z) && aligned<N>(y) && aligned<N>(w) && aligned<N>(g);
   // Every thread has the same elements in the same order whatever the addresses, so the bits do not depend on them.
-#pragma unroll 2
+#pragma unroll 1
   for (int i = 0; i < kPerThread / N; i++) {
     const int64_t at = chunk + (i * kThreads + static_cast<int>(threadIdx.x)) * N;
     const int n = whole ? N : static_cast<int>(at >= l.n ? 0 : l.n - at < N ? l.n - at : N);
@@ -95,24 +95,21 @@ __global__ void __launch_bounds__(kThreads) pointwise(const Launch l) {
     const auto ys = load<N>(y + at, n, packed);
     Pack<Y, N> ws{};
     if constexpr (Labels == 2) ws = load<N>(w + at, n, packed);
-    Pack<G, N> gs;
+    bool use[N];
     if (l.counts) {
       RowWalk row(at, l.n, l.classes);
 #pragma unroll
-      for (int j = 0; j < N; j++, row.step()) {
-        gs.v[j] = narrow<G>(T(0));
-        if (j >= n || !l.counts[row.row]) continue;
-        const auto t = term<F, Labels, T>(f, widen(zs.v[j]), static_cast<T>(ys.v[j]), static_cast<T>(ws.v[j]));
-        sum += t.value;
-        gs.v[j] = narrow<G>(t.grad * scale);
-      }
+      for (int j = 0; j < N; j++, row.step()) use[j] = j < n && l.counts[row.row];
     } else {
 #pragma unroll
-      for (int j = 0; j < N; j++) {
-        const auto t = term<F, Labels, T>(f, widen(zs.v[j]), static_cast<T>(ys.v[j]), static_cast<T>(ws.v[j]));
-        if (whole || j < n) sum += t.value;
-        gs.v[j] = narrow<G>(t.grad * scale);
-      }
+      for (int j = 0; j < N; j++) use[j] = j < n;
+    }
+    Pack<G, N> gs;
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+      const auto t = term<F, Labels, T>(f, widen(zs.v[j]), static_cast<T>(ys.v[j]), static_cast<T>(ws.v[j]));
+      if (use[j]) sum += t.value;
+      gs.v[j] = narrow<G>(use[j] ? t.grad * scale : T(0));
     }
     if (g) store<N>(g + at, gs, n, packed);
   }
