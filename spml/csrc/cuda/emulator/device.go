@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -60,7 +61,8 @@ var operators = sync.OnceValues(func() (string, error) {
 	_, file, _, _ := runtime.Caller(0)
 	kernels := filepath.Dir(filepath.Dir(file))
 	sum := sha256.New()
-	for _, dir := range []string{filepath.Dir(kernels), kernels, filepath.Join(kernels, "emulator", "csrc"), filepath.Join(kernels, "emulator", "csrc", "c10", "cuda")} {
+	csrc := filepath.Dir(kernels)
+	for _, dir := range []string{csrc, filepath.Join(csrc, "loss"), kernels, filepath.Join(kernels, "emulator", "csrc"), filepath.Join(kernels, "emulator", "csrc", "c10", "cuda")} {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			return "", fmt.Errorf("emulator: the sources of the kernels are not here: %w", err)
@@ -76,11 +78,30 @@ var operators = sync.OnceValues(func() (string, error) {
 			fmt.Fprintf(sum, "%s %d\n%s", e.Name(), len(text), text)
 		}
 	}
-	sources := map[string][]byte{}
+	table, err := os.ReadFile(filepath.Join(csrc, "pointwise.h"))
+	if err != nil {
+		return "", err
+	}
+	sources := map[string][]byte{"losses.h": lossHeaders(csrc, string(table))}
 	for _, name := range []string{"pointwise.cu", "batch.cu", "input.cu", "pseudo.cu", "ops.cpp", "batch_ops.cpp", "input_ops.cpp", "pseudo_ops.cpp", "../problem.cpp"} {
 		plain := strings.NewReplacer(".", "_", "/", "_").Replace(name) + ".cpp"
 		sources[plain] = fmt.Appendf(nil, "#include %q // of sources with the hash %x\n", filepath.Join(kernels, name), sum.Sum(nil))
 	}
 	return native.CompileOps(context.Background(), "emulated", sources, "-O1", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-DGOSPML_DEVICE=PrivateUse1",
-		"-I"+filepath.Join(kernels, "emulator", "csrc"))
+		"-I.", "-I"+filepath.Join(kernels, "emulator", "csrc"))
 })
+
+var tableLine = regexp.MustCompile(`(?m)^  X\((\w+), \w+, [12], "`)
+
+// lossHeaders includes the header of each pointwise loss, as CMakeLists.txt does.
+func lossHeaders(csrc, table string) []byte {
+	csrc, err := filepath.Abs(csrc)
+	if err != nil {
+		panic(err)
+	}
+	var out []byte
+	for _, m := range tableLine.FindAllStringSubmatch(table, -1) {
+		out = fmt.Appendf(out, "#include %q\n", filepath.Join(csrc, "loss", m[1]+".h"))
+	}
+	return out
+}
