@@ -36,6 +36,9 @@ func gpuModels(t *testing.T, name string, o Options) (want, got *Model) {
 		return model
 	}
 	o.Device = torch.CUDA(0)
+	tf32 := torch.AllowTF32() // libtorch has it on for convolutions
+	torch.SetAllowTF32(false)
+	t.Cleanup(func() { torch.SetAllowTF32(tf32) })
 	return make(Options{}), make(o)
 }
 
@@ -47,7 +50,7 @@ func TestGPUClipEqualsCPU(t *testing.T) {
 			t.Run(name+" "+dtype.String(), func(t *testing.T) {
 				least := 0.9995
 				if dtype == torch.Float32 {
-					least = 0.99999 // TF32 is off by default
+					least = 0.99999
 				}
 				want, got := gpuModels(t, name, Options{DType: dtype})
 				size := want.Config().Vision.ImageSize

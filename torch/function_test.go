@@ -1,6 +1,7 @@
 package torch_test
 
 import (
+	"os"
 	"fmt"
 	"math"
 	"runtime"
@@ -355,8 +356,13 @@ func TestFlags(t *testing.T) {
 		torch.Call("aten::put_", torch.Zeros(torch.S(2)), torch.FromSlice([]int64{0, 0}), torch.Ones(torch.S(2)), false)
 	}
 	put()
+	t.Setenv("CUBLAS_WORKSPACE_CONFIG", "")
 	torch.SetDeterministic(true)
 	defer torch.SetDeterministic(false)
+	require.Equal(t, ":4096:8", os.Getenv("CUBLAS_WORKSPACE_CONFIG"), "without it cuBLAS refuses products")
+	t.Setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+	torch.SetDeterministic(true)
+	require.Equal(t, ":16:8", os.Getenv("CUBLAS_WORKSPACE_CONFIG"), "what is set stays")
 	require.ErrorContains(t, torch.Try(put), "put_ does not have a deterministic implementation")
 }
 

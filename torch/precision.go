@@ -1,6 +1,7 @@
 package torch
 
 import (
+	"os"
 	"runtime"
 
 	"github.com/gospml/gospml/torch/internal/abi"
@@ -100,8 +101,15 @@ func SetCuDNNDeterministic(on bool) { setFlag(abi.FlagCuDNNDeterministic, number
 func CuDNNDeterministic() bool { return getFlag(abi.FlagCuDNNDeterministic) != 0 }
 
 // SetDeterministic makes operators that have no deterministic form for their device panic, and the others use theirs
-// (torch.use_deterministic_algorithms). It also fills the memory of Empty.
-func SetDeterministic(on bool) { setFlag(abi.FlagDeterministic, number(on)) }
+// (torch.use_deterministic_algorithms). It also fills the memory of Empty. On a card, matrix products are among them unless cuBLAS has a fixed workspace: where CUBLAS_WORKSPACE_CONFIG is not
+// set, it is set to :4096:8 for this process, which counts where no product has run on the card yet.
+func SetDeterministic(on bool) {
+	const workspace = "CUBLAS_WORKSPACE_CONFIG"
+	if on && os.Getenv(workspace) == "" {
+		os.Setenv(workspace, ":4096:8")
+	}
+	setFlag(abi.FlagDeterministic, number(on))
+}
 
 // Deterministic says whether only deterministic operators may run.
 func Deterministic() bool { return getFlag(abi.FlagDeterministic) != 0 }
