@@ -154,7 +154,7 @@ func (c *checked) refuses(b *Batch) string {
 		if err := oplib.CUDA(); err != nil {
 			return err.Error()
 		}
-	case b.Logits.Device().Type != torch.DeviceCPU:
+	case b.Logits.Device().Type != torch.DeviceCPU && !oplib.Emulated.Load():
 		return fmt.Sprintf("there are no fused kernels for %v", b.Logits.Device())
 	}
 	if c.pass.Refuses != nil {

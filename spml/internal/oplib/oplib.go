@@ -3,6 +3,7 @@ package oplib
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/third_party/native"
@@ -14,6 +15,9 @@ const (
 	CPULibrary  = "libgospml-ops-cpu.so"
 	CUDALibrary = "libgospml-ops-cuda.so" // made by `make cuda`
 )
+
+// Emulated is set where the test device has kernels of its own (spml/csrc/cuda/emulator).
+var Emulated atomic.Bool
 
 // CPU loads the operators with their CPU kernels and says why they cannot be used; nil where they can.
 var CPU = sync.OnceValue(func() error {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/gospml/gospml/cuda"
+	"github.com/gospml/gospml/spml/internal/oplib"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/torchtest"
@@ -38,7 +39,13 @@ func Device(t testing.TB) (d torch.Device, here bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		openOnce.Do(func() { torchtest.LoadDeviceOps(t, library) })
+		openOnce.Do(func() {
+			if err := oplib.CPU(); err != nil {
+				t.Fatal(err)
+			}
+			torchtest.LoadDeviceOps(t, library)
+			oplib.Emulated.Store(true)
+		})
 		return d, true
 	}
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.count", "1")
