@@ -28,8 +28,15 @@ func moved(b loss.Batch, leaves []*torch.Tensor, d torch.Device) (loss.Batch, []
 	}
 	v := reflect.ValueOf(&b).Elem()
 	for i := range v.NumField() {
-		if x, ok := v.Field(i).Interface().(*torch.Tensor); ok {
+		switch x := v.Field(i).Interface().(type) {
+		case *torch.Tensor:
 			v.Field(i).Set(reflect.ValueOf(move(x)))
+		case []*torch.Tensor:
+			var there []*torch.Tensor
+			for _, p := range x {
+				there = append(there, move(p))
+			}
+			v.Field(i).Set(reflect.ValueOf(there))
 		}
 	}
 	if c := b.Contrast; c != nil {
