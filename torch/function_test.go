@@ -1,9 +1,9 @@
 package torch_test
 
 import (
-	"os"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
