@@ -18,18 +18,18 @@ import (
 // TestTorchScript exports models of several kinds: the file has the model's keys and logits, for batches of any size, and a full disk leaves nothing.
 func TestTorchScript(t *testing.T) {
 	dir := folder(t, 20)
-	for name, change := range map[string]func(c *Config){
-		"mobilenet_v2": func(c *Config) { c.Backbone = "mobilenet_v2" },
-		"resnet18":     func(c *Config) { c.Backbone = "resnet18" },
-		"small_cnn":    func(c *Config) {},
-		"features": func(c *Config) {
+	for name, change := range map[string]func(t *testing.T, c *Config){
+		"mobilenet_v2": func(t *testing.T, c *Config) { c.Backbone = "mobilenet_v2" },
+		"resnet18":     func(t *testing.T, c *Config) { c.Backbone = "resnet18" },
+		"small_cnn":    func(t *testing.T, c *Config) {},
+		"features": func(t *testing.T, c *Config) {
 			*c = scenes(t, "an", 1)
 			c.Epochs = 1
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := small(dir, "an")
-			change(&c)
+			change(t, &c)
 			c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "run")
 			_, err := Run(context.Background(), c, Events{})
 			require.NoError(t, err)
