@@ -92,23 +92,44 @@ func parts(base, print string, count, batches int) (all []part, waiting []Shard,
 	return all, waiting, nil
 }
 
+// lockFile waits for the lock of a file, which is made where it is not there. Who holds the lock removes the file before it lets go: so a lock that was got on a file that is no
+// longer the path's is worth nothing, and the next try opens the path's.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o664)
+		if err != nil {
+			return nil, err
+		}
+		for lock(f) != nil { // the other one reads labels and writes files: seconds
+			select {
+			case <-ctx.Done():
+				return nil, errors.Join(ctx.Err(), f.Close())
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		held, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if now, err := os.Stat(path); err == nil && os.SameFile(held, now) {
+			return f, nil
+		}
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+}
+
 // merge writes the outputs when all parts are there. Another process may be doing the same: one after the other, and the second finds that its part is gone.
 func (l *Labeller) merge(ctx context.Context, ds *data.Dataset, src data.RawSource, o Outputs, base, print string, e Events) (sum *Summary, err error) {
 	path := base + ".merging"
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o664)
+	f, err := lockFile(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	for lock(f) != nil { // the other one reads labels and writes files: seconds
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 	if _, err := os.Stat(o.Shard.journal(base)); errors.Is(err, fs.ErrNotExist) {
-		return &Summary{Shard: o.Shard.String(), Merged: true}, nil
+		return &Summary{Shard: o.Shard.String(), Merged: true}, os.Remove(path)
 	}
 	all, waiting, err := parts(base, print, o.Shard.Count, l.settings.batches(ds.N()))
 	defer func() {
@@ -124,7 +145,7 @@ func (l *Labeller) merge(ctx context.Context, ds *data.Dataset, src data.RawSour
 		for _, s := range waiting {
 			sum.Waiting = append(sum.Waiting, s.String())
 		}
-		return sum, errors.Join(f.Close(), os.Remove(path))
+		return sum, os.Remove(path)
 	}
 	if sum, err = l.write(ds, src, all, o, e); err != nil {
 		return nil, err
