@@ -85,7 +85,7 @@ $(PEERS)/bin/python:
 	python3 -m venv $(PEERS) && $(PEERS)/bin/pip install -q -r bench/peers/requirements.txt || { rm -rf $(PEERS); exit 1; }
 
 race: setup ## concurrency tests under the race detector
-	$(GO) test -race -timeout 20m -run Concurren $$(grep -rl --include='*_test.go' 'func Test.*Concurren' . | xargs -n1 dirname | sort -u)
+	$(GO) test -vet=off -race -timeout 20m -run Concurren $$(grep -rl --include='*_test.go' 'func Test.*Concurren' . | xargs -n1 dirname | sort -u)
 
 # A target whose time ends within an execution fails with "context deadline exceeded" and nothing else (golang.org/issue/48591): that is no finding.
 fuzz: setup ## every fuzz target for FUZZTIME=60s

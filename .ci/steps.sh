@@ -38,7 +38,7 @@ beside() {
 
 start_queue() {
   (
-    renice -n 15 "$BASHPID" >/dev/null 2>&1
+    renice -n 15 "$BASHPID" >/dev/null 2>&1 || true
     for name in "${queued[@]}"; do
       eval "record \"\$name\" $(cat "$steps/$name.command")" >"$steps/$name.log" 2>&1
     done
