@@ -34,7 +34,9 @@ func TestMainPathsOnDrawnPictures(t *testing.T) {
 
 	b, err := os.ReadFile(testroot.Testdata("pictures", "pillow.json"))
 	require.NoError(t, err)
-	var golden struct{ Files map[string]struct{ Error string } }
+	var golden struct {
+		Files map[string]struct{ Error string }
+	}
 	require.NoError(t, json.Unmarshal(b, &golden))
 	awkward := testroot.Testdata("pictures", "awkward")
 	code, out, stderr := spml(t, nil, "predict", run, awkward, "--json")
