@@ -2,6 +2,7 @@ package torch
 
 import (
 	"fmt"
+	"iter"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -46,6 +47,40 @@ func sweepFunctions() {
 
 // runGoFunction is called by backward, on any OS thread.
 func runGoFunction(id uint64, args *abi.Result, out []uint64) (kind int, msg string) {
+	f, ok := goFunctions.Load(id)
+	if !ok {
+		return abi.Internal, "the Go function of the graph is gone"
+	}
+	kind, msg = abi.Runtime, "a Go function of the graph ended its goroutine (runtime.Goexit, which t.FailNow calls)"
+	onCoroutine(func() { kind, msg = callGoFunction(f.(func([]*Tensor) []*Tensor), args, out) })
+	return kind, msg
+}
+
+// onCoroutine runs f, which must not panic, on a goroutine of its own and on the OS thread of the caller, where its modes and scopes are. When f
+// calls runtime.Goexit, which cannot be stopped, that goroutine ends and onCoroutine returns. On the caller's own, Goexit would skip the C++
+// frames of backward without unwinding them: gradients would stay off on that thread.
+func onCoroutine(f func()) {
+	type ended struct{}
+	next, _ := iter.Pull(func(func(struct{}) bool) {
+		returned := false
+		defer func() {
+			if !returned {
+				panic(ended{}) // next hands on a panic where it would hand on Goexit
+			}
+		}()
+		f()
+		returned = true
+	})
+	defer func() {
+		if p := recover(); p != nil && p != any(ended{}) {
+			panic(p)
+		}
+	}()
+	next()
+}
+
+// callGoFunction turns a panic into an error.
+func callGoFunction(f func([]*Tensor) []*Tensor, args *abi.Result, out []uint64) (kind int, msg string) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -58,11 +93,7 @@ func runGoFunction(id uint64, args *abi.Result, out []uint64) (kind int, msg str
 			kind, msg = abi.Runtime, fmt.Sprintf("panic in a Go function of the graph: %v\n%s", p, debug.Stack())
 		}
 	}()
-	f, ok := goFunctions.Load(id)
-	if !ok {
-		return abi.Internal, "the Go function of the graph is gone"
-	}
-	results := f.(func([]*Tensor) []*Tensor)(ownList(args))
+	results := f(ownList(args))
 	if len(results) != len(out) {
 		return abi.Value, fmt.Sprintf("the Go function returned %d gradients, want %d, one for each input", len(results), len(out))
 	}
@@ -82,8 +113,9 @@ func runGoFunction(id uint64, args *abi.Result, out []uint64) (kind int, msg str
 // through c.Save and c.Saved, so that libtorch notices in-place changes and frees it with the graph; a tensor that Forward
 // stores elsewhere keeps the graph alive. Under CreateGraph Backward's own operations are recorded: second derivatives follow.
 //
-// Backward runs on the goroutine that called Backward or Grad, for CUDA tensors on a thread of libtorch's; several graphs may
-// run at once. A panic with *Error in it becomes the panic of that call; other panics become one with their text.
+// Backward runs on the OS thread of the goroutine that called Backward or Grad, which waits, so modes and scopes hold; for CUDA tensors on a
+// thread of libtorch's. Several graphs may run at once. A panic with *Error in it becomes the panic of that call; other panics become one
+// with their text, and so does runtime.Goexit, which t.FailNow calls. What it locks with runtime.LockOSThread it must unlock.
 type Function interface {
 	Forward(c *FunctionContext, inputs []*Tensor) []*Tensor
 	Backward(c *FunctionContext, grads []*Tensor) []*Tensor
