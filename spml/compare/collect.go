@@ -117,7 +117,7 @@ func collectFolder(dir string) (*Table, []Group, error) {
 	for _, row := range t.Rows {
 		g := Group{Name: row.Name}
 		for _, seed := range row.Seeds {
-			if row.Name == ZeroShotRow {
+			if row.Name == ZeroShotRow || row.LeftOut != "" {
 				break
 			}
 			r, err := finished(filepath.Join(dir, row.Name, fmt.Sprintf("seed-%d", seed)))

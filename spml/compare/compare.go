@@ -141,6 +141,13 @@ type Row struct {
 	Seconds    float64            `json:"seconds"`              // of training and scoring, mean of a run
 	Difference *metric.Comparison `json:"difference,omitempty"` // to the first row, over the seeds that both have
 	Settings   map[string]any     `json:"settings"`
+	// NoTest: no test row has full labels, so the test mAP above say nothing. ValMean is what there is then.
+	NoTest  bool      `json:"no_test,omitempty"`
+	Val     []float64 `json:"val_map_best_epoch,omitempty"` // per seed; empty where nothing was validated
+	ValMean float64   `json:"val_mean,omitempty"`
+	ValSD   float64   `json:"val_sd,omitempty"`
+	// LeftOut says why the row was not trained, "" where it was; it then has no numbers.
+	LeftOut string `json:"left_out,omitempty"`
 }
 
 // Table is what Run makes.
@@ -161,7 +168,8 @@ type job struct {
 	result        *train.Result
 }
 
-// Run trains what is missing and makes the table. A stopped context ends it; called again it goes on.
+// Run trains what is missing and makes the table. Every row is checked before the first run; one that cannot be trained is left out and stands at the
+// table's end with the reason (Row.LeftOut). A stopped context ends it; called again it goes on.
 func Run(ctx context.Context, o Options) (_ *Table, err error) {
 	defer caught.Recover(&err)
 	if len(o.Variants) == 0 || len(o.Seeds) == 0 || o.Dir == "" {
@@ -177,6 +185,13 @@ func Run(ctx context.Context, o Options) (_ *Table, err error) {
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	if !lock.Works() {
 		o.note("%s lies on a file system without locks: nothing keeps a second comparison from writing there", o.Dir)
+	}
+	left, err := o.Fit()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range left {
+		o.note("%s is left out: %s", r.Name, r.LeftOut)
 	}
 	jobs, err := o.jobs()
 	if err != nil {
@@ -194,7 +209,12 @@ func Run(ctx context.Context, o Options) (_ *Table, err error) {
 	if err := o.train(ctx, jobs); err != nil {
 		return nil, err
 	}
-	return o.table(ctx, jobs)
+	t, err := o.table(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	t.Rows = append(t.Rows, left...)
+	return t, nil
 }
 
 // Resolved is a row before it is trained: the settings of its run with the first seed, and of that run's first stage where it has two.
@@ -202,10 +222,16 @@ type Resolved struct {
 	Name   string
 	Config train.Config
 	First  *train.Config
+	// LeftOut says why it cannot be trained, by its settings alone; it then has no Config, and stands at the end.
+	LeftOut string
 }
 
 // Resolve says what Run would train, row by row. It reads no data and writes nothing.
-func (o *Options) Resolve() ([]Resolved, error) {
+func (o Options) Resolve() ([]Resolved, error) {
+	left, err := o.fit(false)
+	if err != nil {
+		return nil, err
+	}
 	jobs, err := o.jobs()
 	if err != nil {
 		return nil, err
@@ -219,6 +245,9 @@ func (o *Options) Resolve() ([]Resolved, error) {
 		}
 		out = append(out, r)
 	}
+	for _, r := range left {
+		out = append(out, Resolved{Name: r.Name, LeftOut: r.LeftOut})
+	}
 	return out, nil
 }
 
@@ -230,24 +259,10 @@ func (o *Options) jobs() ([]*job, error) {
 			return nil, &train.ConfigError{Msg: fmt.Sprintf("%s is named twice", v.Name)}
 		}
 		names[v.Name] = true
-		for j, seed := range o.Seeds {
-			m := v.Over(o.Settings)
-			m["seed"] = int64(seed)
-			m["run"] = filepath.Join(o.Dir, v.Name, fmt.Sprintf("seed-%d", seed))
-			one := &job{variant: i, seed: j}
-			if v.First != nil {
-				f := Variant{Set: v.First}.Over(m)
-				f["run"] = filepath.Join(o.Dir, v.Name+"-first", fmt.Sprintf("seed-%d", seed))
-				one.first = &job{variant: i, seed: j}
-				var err error
-				if one.first.config, err = resolve(f); err != nil {
-					return nil, fmt.Errorf("%s, first stage: %w", v.Name, err)
-				}
-				m["init"] = f["run"]
-			}
-			var err error
-			if one.config, err = resolve(m); err != nil {
-				return nil, fmt.Errorf("%s: %w", v.Name, err)
+		for j := range o.Seeds {
+			one, err := o.job(i, j)
+			if err != nil {
+				return nil, err
 			}
 			if c := one.config; len(jobs) > 0 && (c.Data != jobs[0].config.Data || c.DataOptions != jobs[0].config.DataOptions) {
 				return nil, &train.ConfigError{Msg: fmt.Sprintf("%s is to train on %s %s, %s on %s %s: scores on two data sets do not compare",
@@ -257,6 +272,29 @@ func (o *Options) jobs() ([]*job, error) {
 		}
 	}
 	return jobs, o.shareStages(jobs)
+}
+
+// job is the run of a variant with a seed, both by their places.
+func (o *Options) job(i, j int) (*job, error) {
+	v, seed := o.Variants[i], o.Seeds[j]
+	m := v.Over(o.Settings)
+	m["seed"] = int64(seed)
+	m["run"] = filepath.Join(o.Dir, v.Name, fmt.Sprintf("seed-%d", seed))
+	one := &job{variant: i, seed: j}
+	var err error
+	if v.First != nil {
+		f := Variant{Set: v.First}.Over(m)
+		f["run"] = filepath.Join(o.Dir, v.Name+"-first", fmt.Sprintf("seed-%d", seed))
+		one.first = &job{variant: i, seed: j}
+		if one.first.config, err = resolve(f); err != nil {
+			return nil, fmt.Errorf("%s, first stage: %w", v.Name, err)
+		}
+		m["init"] = f["run"]
+	}
+	if one.config, err = resolve(m); err != nil {
+		return nil, fmt.Errorf("%s: %w", v.Name, err)
+	}
+	return one, nil
 }
 
 // resolve makes the configuration of a run.

@@ -47,6 +47,12 @@ func (t *Table) markdown(w io.Writer) error {
 	first := t.Rows[0].Name
 	fmt.Fprintf(w, "%s.\n\n| method | best epoch | last epoch | − %s | 95 %% interval | p | seeds | s/run |\n|---|---|---|---|---|---|---|---|\n", t.caption(), first)
 	for _, r := range t.Rows {
+		if r.LeftOut != "" {
+			if _, err := fmt.Fprintf(w, "| %s | n/a | n/a | | | | 0 | |\n", r.Name); err != nil {
+				return err
+			}
+			continue
+		}
 		diff, interval, p := "", "", ""
 		if d := r.Difference; d != nil {
 			diff, interval, p = fmt.Sprintf("%+.2f", d.Difference.Value), fmt.Sprintf("%+.2f … %+.2f", d.Difference.Low, d.Difference.High), fmt.Sprintf("%.3f", d.P)
@@ -56,20 +62,37 @@ func (t *Table) markdown(w io.Writer) error {
 			return err
 		}
 	}
+	return t.leftOut(w, "\n%s is left out: %s\n")
+}
+
+// leftOut writes why rows were not trained.
+func (t *Table) leftOut(w io.Writer, form string) error {
+	for _, r := range t.Rows {
+		if r.LeftOut == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, form, r.Name, r.LeftOut); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 func (t *Table) csv(w io.Writer) error {
 	c := csv.NewWriter(w)
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
-	_ = c.Write([]string{"data", "method", "seeds", "best_mean", "best_sd", "last_mean", "last_sd", "difference", "low", "high", "p", "best_per_seed", "last_per_seed", "best_epochs", "seconds_per_run"})
+	_ = c.Write([]string{"data", "method", "seeds", "best_mean", "best_sd", "last_mean", "last_sd", "difference", "low", "high", "p", "best_per_seed", "last_per_seed", "best_epochs", "seconds_per_run", "left_out"})
 	for _, r := range t.Rows {
+		if r.LeftOut != "" { // an empty cell says nothing; a 0 would be a score
+			_ = c.Write(append(append([]string{t.Data, r.Name}, make([]string, 13)...), r.LeftOut))
+			continue
+		}
 		d := []string{"", "", "", ""}
 		if x := r.Difference; x != nil {
 			d = []string{f(x.Difference.Value), f(x.Difference.Low), f(x.Difference.High), f(x.P)}
 		}
 		_ = c.Write(append(append([]string{t.Data, r.Name, join(r.Seeds, "%d"), f(r.BestMean), f(r.BestSD), f(r.LastMean), f(r.LastSD)}, d...),
-			join(r.Best, "%.4f"), join(r.Last, "%.4f"), join(r.Epochs, "%d"), strconv.FormatFloat(r.Seconds, 'f', 2, 64)))
+			join(r.Best, "%.4f"), join(r.Last, "%.4f"), join(r.Epochs, "%d"), strconv.FormatFloat(r.Seconds, 'f', 2, 64), ""))
 	}
 	c.Flush()
 	return c.Error()
@@ -87,6 +110,10 @@ func (t *Table) latex(w io.Writer) error {
 	escape := strings.NewReplacer("_", `\_`, "&", `\&`, "%", `\%`, "#", `\#`, "±", `$\pm$`)
 	fmt.Fprintf(w, "\\begin{table}\n\\centering\n\\caption{%s.}\n\\begin{tabular}{lrrrr}\n\\hline\nmethod & best epoch & last epoch & difference & $p$ \\\\\n\\hline\n", escape.Replace(t.caption()))
 	for _, r := range t.Rows {
+		if r.LeftOut != "" {
+			fmt.Fprintf(w, "%s & n/a & n/a & -- & -- \\\\\n", escape.Replace(r.Name))
+			continue
+		}
 		diff, p := "--", "--"
 		if d := r.Difference; d != nil {
 			diff, p = fmt.Sprintf("$%+.2f\\,[%+.2f, %+.2f]$", d.Difference.Value, d.Difference.Low, d.Difference.High), fmt.Sprintf("%.3f", d.P)
@@ -94,8 +121,10 @@ func (t *Table) latex(w io.Writer) error {
 		n := len(r.Seeds)
 		fmt.Fprintf(w, "%s & $%s$ & $%s$ & %s & %s \\\\\n", escape.Replace(r.Name), spread(r.BestMean, r.BestSD, n, " \\pm "), spread(r.LastMean, r.LastSD, n, " \\pm "), diff, p)
 	}
-	_, err := io.WriteString(w, "\\hline\n\\end{tabular}\n\\end{table}\n")
-	return err
+	if _, err := io.WriteString(w, "\\hline\n\\end{tabular}\n\\end{table}\n"); err != nil {
+		return err
+	}
+	return t.leftOut(w, "%% %s is left out: %s\n")
 }
 
 func fileHash(path string) (string, error) { return safetensors.Hash(path) }

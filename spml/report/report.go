@@ -268,6 +268,10 @@ func table(t *compare.Table) []tableRow {
 	}
 	var out []tableRow
 	for _, r := range t.Rows {
+		if r.LeftOut != "" {
+			out = append(out, tableRow{Name: r.Name, Mean: "n/a", SD: r.LeftOut, Last: "n/a"})
+			continue
+		}
 		x := tableRow{Name: r.Name, Mean: fmt.Sprintf("%.2f", r.BestMean), Last: fmt.Sprintf("%.2f", r.LastMean), Bar: 100 * r.BestMean / top, Seconds: clock(r.Seconds)}
 		if len(r.Seeds) > 1 {
 			x.SD = fmt.Sprintf("± %.2f", r.BestSD)

@@ -424,6 +424,7 @@ type Line struct {
 	PrintedSD  float64  `json:"published_sd,omitempty"` // as the paper prints it
 	Difference *float64 `json:"difference,omitempty"`
 	Needs      string   `json:"needs,omitempty"`
+	LeftOut    string   `json:"left_out,omitempty"` // why it could not be trained on this data
 }
 
 // Lines lays a table that was trained beside the item's column; data is one of DataSets, or "" for data that no paper has.
@@ -436,7 +437,9 @@ func (it *Item) Lines(t *compare.Table, data string, left []Row) []Line {
 		}
 		for _, x := range t.Rows {
 			if x.Name == strings.ReplaceAll(r.Name, "/", "-") {
-				l.Ours, l.SD, l.Seeds = &x.BestMean, x.BestSD, len(x.Seeds)
+				if l.LeftOut = x.LeftOut; l.LeftOut == "" {
+					l.Ours, l.SD, l.Seeds = &x.BestMean, x.BestSD, len(x.Seeds)
+				}
 			}
 		}
 		for _, x := range left {
@@ -471,6 +474,9 @@ func WriteLines(w io.Writer, lines []Line) error {
 		}
 		if l.Needs != "" {
 			ours = "needs " + l.Needs
+		}
+		if l.LeftOut != "" {
+			ours = "left out: " + l.LeftOut
 		}
 		published := number(l.Published, "%.2f")
 		if l.PrintedSD != 0 {

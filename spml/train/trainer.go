@@ -13,6 +13,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/random"
+	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
@@ -73,6 +74,24 @@ func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
 	}
 	s.latent, s.betas, s.maps = latent(e), e.Needs&loss.BetaParameters != 0, e.Needs&loss.ScoreMaps != 0
 	return s, torch.Try(func() { s.torch = torch.NewGenerator(int64(c.Seed)) })
+}
+
+// Check says what keeps a run of a resolved configuration from starting, as far as its settings, its network and the labels of ds tell; nil: nothing. It trains nothing.
+func Check(c Config, ds *data.Dataset) (err error) {
+	defer caught.Recover(&err)
+	s, err := newSession(c, ds, Events{})
+	if err != nil {
+		return err
+	}
+	if err := s.checkLabels(); err != nil || !s.maps || c.Mode == Frozen {
+		return err
+	}
+	s.c.Init = "" // of a run that may not be there yet
+	l, err := newFineTune(s)
+	if err != nil {
+		return err
+	}
+	return l.close()
 }
 
 func (s *session) checkLabels() error {

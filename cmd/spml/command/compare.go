@@ -58,7 +58,7 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 	o := c.options(cmd, l.values, variants, seeds)
 	switch {
 	case c.dry.measure:
-		if err := cost(cmd, o); err != nil || c.dry.dry {
+		if err := fitCost(cmd, o); err != nil || c.dry.dry {
 			return err
 		}
 	case c.dry.dry:
@@ -135,7 +135,8 @@ func newCompare() *cobra.Command {
 		Use:   "compare --data DIR --methods an,em,gr --run FOLDER",
 		Short: "Train several methods with several seeds and print a table",
 		Long: `Trains every method with every seed, shares features and decoded images between the runs, and prints mean and standard deviation, the
-difference to the first method with a paired bootstrap over the test images, and the cost. Stopped, it goes on where it was.
+difference to the first method with a paired bootstrap over the test images, and the cost. What cannot be trained is left out before the first run
+and stands in the table with the reason. Stopped, it goes on where it was: give the same command again.
 
   spml compare --data photos --weights mobilenet_v2.safetensors --frozen --methods an,em,em-apl,gr --seeds 5 --run cmp
   spml compare --data photos --features f.npy --frozen --methods all --seeds 5 --run cmp

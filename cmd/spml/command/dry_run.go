@@ -133,6 +133,7 @@ type dryRow struct {
 	Settings map[string]any `json:"settings,omitempty"`
 	First    map[string]any `json:"first_stage,omitempty"`
 	Needs    string         `json:"needs,omitempty"`
+	LeftOut  string         `json:"left_out,omitempty"`
 
 	settings, first []setting
 }
@@ -161,6 +162,10 @@ func dryRows(cmd *cobra.Command, o compare.Options, left []reproduce.Row, asJSON
 			plain.Fprintf(out, "%s: needs %s\n", r.Name, r.Needs)
 			continue
 		}
+		if r.LeftOut != "" {
+			plain.Fprintf(out, "%s is left out: %s\n", r.Name, r.LeftOut)
+			continue
+		}
 		plain.Fprintf(out, "%s:\n", r.Name)
 		if err := writeSettings(out, differing(r.settings, asMap(shared))); err != nil {
 			return err
@@ -183,6 +188,10 @@ func resolvedRows(o compare.Options) ([]dryRow, error) {
 	}
 	var rows []dryRow
 	for _, x := range resolved {
+		if x.LeftOut != "" {
+			rows = append(rows, dryRow{Name: x.Name, LeftOut: x.LeftOut})
+			continue
+		}
 		if err := checkPaths(x.Config); err != nil {
 			return nil, err
 		}
@@ -210,7 +219,7 @@ func sharedSettings(rows []dryRow) []setting {
 	return slices.DeleteFunc(slices.Clone(rows[0].settings), func(s setting) bool {
 		return slices.ContainsFunc(rows, func(r dryRow) bool {
 			v, ok := r.Settings[s.key]
-			return r.Needs == "" && (!ok || !reflect.DeepEqual(v, s.value))
+			return r.Needs == "" && r.LeftOut == "" && (!ok || !reflect.DeepEqual(v, s.value))
 		})
 	})
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/compare"
@@ -231,12 +230,6 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	if len(left) > 0 && len(it.Command) > 0 && len(it.Sweeps) == 0 {
 		return nil, usageError{fmt.Errorf("%s shows %s, which needs %s", it.ID, left[0].Name, left[0].Needs)}
 	}
-	readsData := c.dry.measure || !c.dry.dry
-	if readsData {
-		if variants, left, err = withoutFull(settings, variants, left); err != nil {
-			return nil, err
-		}
-	}
 	if len(variants) == 0 {
 		return nil, usageError{fmt.Errorf("no row of %s can be trained: %s needs %s", it.ID, left[0].Name, left[0].Needs)}
 	}
@@ -245,11 +238,12 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 		return nil, usageError{err}
 	}
 	o := c.options(cmd, settings, variants, seeds)
-	switch {
-	case !readsData:
+	if c.dry.dry && !c.dry.measure {
 		return nil, dryRows(cmd, o, left, asJSON)
+	}
+	switch {
 	case c.dry.measure:
-		if err := cost(cmd, o); err != nil || c.dry.dry {
+		if err := fitCost(cmd, o); err != nil || c.dry.dry {
 			return nil, err
 		}
 	default:
@@ -289,6 +283,12 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	}
 	var runs []string
 	for _, v := range variants {
+		if i := slices.IndexFunc(t.Rows, func(r compare.Row) bool { return r.Name == v.Name && r.LeftOut != "" }); i >= 0 {
+			if len(it.Command) > 0 && len(it.Sweeps) == 0 {
+				return nil, &train.ConfigError{Msg: fmt.Sprintf("%s shows %s, which is left out: %s", it.ID, v.Name, t.Rows[i].LeftOut)}
+			}
+			continue
+		}
 		runs = append(runs, filepath.Join(c.dir, v.Name, fmt.Sprintf("seed-%d", seeds[0])))
 	}
 	if asJSON {
@@ -298,36 +298,16 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	return runs, err
 }
 
-// withoutFull takes out the rows that need full labels of the training photos where the data set has none.
-func withoutFull(settings map[string]any, variants []compare.Variant, left []reproduce.Row) ([]compare.Variant, []reproduce.Row, error) {
-	m := maps.Clone(settings)
-	m["method"] = "an"
-	delete(m, "run")
-	c, err := train.FromSettings(m)
-	if err == nil {
-		c, err = c.Resolve()
-	}
+// fitCost is cost of the rows that can be trained.
+func fitCost(cmd *cobra.Command, o compare.Options) error {
+	left, err := o.Fit()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	ds, err := train.Open(c)
-	if err != nil {
-		return nil, nil, err
+	for _, r := range left {
+		o.Note(fmt.Sprintf("%s is left out: %s", r.Name, r.LeftOut))
 	}
-	defer ds.Close()
-	if ds.FullyLabelled(ds.Rows(data.Train)) {
-		return variants, left, nil
-	}
-	var out []compare.Variant
-	for _, v := range variants {
-		e, err := loss.Lookup(fmt.Sprint(v.Set["method"]))
-		if err == nil && e.Needs&loss.Full != 0 {
-			left = append(left, reproduce.Row{Name: v.Name, Needs: "full labels of the training photos, which " + ds.Name + " lacks"})
-			continue
-		}
-		out = append(out, v)
-	}
-	return out, left, nil
+	return cost(cmd, o)
 }
 
 // cost measures the first steps of each kind of row and says what all rows take: methods that differ in their loss alone take the same.

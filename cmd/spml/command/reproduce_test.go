@@ -60,7 +60,7 @@ func TestReproduceWithoutFullLabels(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "metadata.jsonl"), []byte(lines.String()), 0o644))
 	code, out, stderr := spml(t, nil, "reproduce", "em:table", "--data", dir, "--only", `"BCE, full annotation",AN`, "--backbone", "small_cnn", "--image-size", "32", "--seeds", "1", "--epochs", "1", "--run", filepath.Join(t.TempDir(), "run"))
 	require.Zero(t, code, stderr)
-	require.Regexp(t, `full annotation \| needs full labels of the training photos, which .* lacks`, out)
+	require.Regexp(t, `full annotation \| left out: bce needs full labels of the training rows, .* has none`, out)
 	require.Regexp(t, `\| AN \| \d+\.\d\d`, out)
 }
 
