@@ -284,6 +284,9 @@ func Open(path string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	defer func() { t.close() }()
+	if t.has(stageFolder + "/" + stageSet) {
+		return nil, formatError(t.name, 0, "%s holds a conversion that has not ended: run it again, which ends it, or choose another data set", t.dir)
+	}
 	var f Format
 	if o.Format != "" {
 		if f, err = lookupFormat(o.Format); err != nil {

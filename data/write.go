@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/gospml/gospml/internal/atomicfile"
@@ -79,7 +77,8 @@ func (e *LossError) Error() string {
 	return fmt.Sprintf("data: the format %s cannot hold %s", e.Format, strings.Join(e.Lost, "; nor "))
 }
 
-// Write writes a data set into a folder that is empty or new, in another format. Where the format cannot hold everything, it is a [*LossError], unless
+// Write writes a data set into a folder that is empty or new, in another format. What a killed Write has left there is removed, or moved into place
+// where it was whole and the same; until then the folder opens as no data set. Where the format cannot hold everything, it is a [*LossError], unless
 // WriteOptions.Lossy is set. What was written opens to an equal data set: names, classes, labels, observed labels and parts.
 func Write(d *Dataset, dir string, o WriteOptions) (err error) {
 	lost, err := Loses(d, o.Format)
@@ -109,11 +108,6 @@ func Write(d *Dataset, dir string, o WriteOptions) (err error) {
 		return fmt.Errorf("data: %w", err)
 	}
 	defer func() { err = errors.Join(err, writer.Close()) }()
-	if old, err := os.ReadDir(dir); err != nil {
-		return fmt.Errorf("data: %w", err)
-	} else if slices.ContainsFunc(old, func(e fs.DirEntry) bool { return e.Name() != lockFile }) {
-		return fmt.Errorf("data: %s is not empty: choose a new folder", dir)
-	}
 	if o.ShardBytes == 0 {
 		o.ShardBytes = 1 << 30
 	}
@@ -122,18 +116,28 @@ func Write(d *Dataset, dir string, o WriteOptions) (err error) {
 	default:
 		return fmt.Errorf("data: photos %q: choose none, copy or link", o.Photos)
 	}
-	w := &output{dir: dir, photosIn: "images", o: o}
+	key := conversionKey(d, o)
+	if done, err := prepare(dir, key); err != nil || done {
+		return err
+	}
+	stage := filepath.Join(dir, stageFolder)
+	w := &output{dir: filepath.Join(stage, stageSet), photosIn: "images", o: o}
+	if err := w.all(d, f); err != nil {
+		return errors.Join(err, os.RemoveAll(stage))
+	}
+	return publish(dir, key)
+}
+
+// all writes the data set, and its photos where they are wanted.
+func (w *output) all(d *Dataset, f Format) error {
 	if err := f.write.write(d, w); err != nil {
 		return err
 	}
-	if f.write.photos || o.Photos == "" || o.Photos == PhotosNone {
+	if f.write.photos || w.o.Photos == "" || w.o.Photos == PhotosNone {
 		return nil
 	}
 	return w.photos(d)
 }
-
-// lockFile lies in the folder while it is written.
-const lockFile = ".lock"
 
 // output is the folder that is written.
 type output struct {

@@ -156,11 +156,12 @@ func (j *job) undisturbed(w writer) (map[string]string, time.Duration, error) {
 }
 
 // compare says what differs from an undisturbed run.
-func (j *job) compare(w writer, out, after string, want map[string]string) {
+func compare(w writer, out string, want map[string]string) error {
 	got, err := sums(out, w.result)
-	if err != nil || !maps.Equal(got, want) {
-		j.lose("%s: other files than an undisturbed run after %s: %d of %d are the same, %v", w.name, after, same(got, want), len(want), err)
+	if err == nil && !maps.Equal(got, want) {
+		err = fmt.Errorf("%d of %d files are the same", same(got, want), len(want))
 	}
+	return err
 }
 
 func same(a, b map[string]string) (n int) {
@@ -184,7 +185,7 @@ func killAndResume(j *job) error {
 					total += kills[name]
 					j.did("%s %d", name, kills[name])
 				}
-				j.did("%d kills in all, %d ends to the bit, at most %d kills in one run, %d half-written folders removed as the command asks", total, ends, slices.Max(slices.Collect(maps.Values(most))), j.byHand)
+				j.did("%d kills in all, %d ends to the bit, at most %d kills in one run", total, ends, slices.Max(slices.Collect(maps.Values(most))))
 				return nil
 			}
 			if want[w.name] == nil {
@@ -197,13 +198,15 @@ func killAndResume(j *job) error {
 			if err := os.Mkdir(out, 0o755); err != nil {
 				return err
 			}
-			n, err := j.disturbed(w, out, length[w.name])
+			n, err := j.disturbed(w, out, want[w.name], length[w.name])
 			if err != nil {
 				return err
 			}
 			kills[w.name] += n
 			most[w.name] = max(most[w.name], n)
-			j.compare(w, out, fmt.Sprintf("%d kills", n), want[w.name])
+			if err := compare(w, out, want[w.name]); err != nil {
+				j.lose("%s: other files than an undisturbed run after %d kills: %v", w.name, n, err)
+			}
 			ends++
 			if err := os.RemoveAll(out); err != nil {
 				return err
@@ -213,7 +216,7 @@ func killAndResume(j *job) error {
 }
 
 // disturbed runs a writer that is killed at random until it ends by itself; after eight kills it is left alone.
-func (j *job) disturbed(w writer, out string, length time.Duration) (kills int, err error) {
+func (j *job) disturbed(w writer, out string, want map[string]string, length time.Duration) (kills int, err error) {
 	for {
 		cmd, said := spml(nil, w.args(j.data, out)...)
 		if err := cmd.Start(); err != nil {
@@ -227,15 +230,8 @@ func (j *job) disturbed(w writer, out string, length time.Duration) (kills int, 
 		}
 		select {
 		case err := <-ended:
-			if err != nil && strings.Contains(said.String(), "is not empty: choose a new folder") && kills > 0 { // the command asks for it
-				j.byHand++
-				if err := os.RemoveAll(out); err != nil {
-					return kills, err
-				}
-				if err := os.Mkdir(out, 0o755); err != nil {
-					return kills, err
-				}
-				continue
+			if err != nil && kills > 0 && strings.Contains(said.String(), "is not empty: choose a new folder") && compare(w, out, want) == nil {
+				return kills, nil // the last one was killed after its end, at which nothing was left to do
 			}
 			if err != nil {
 				j.lose("%s after %d kills: %v: %s", w.name, kills, err, strings.TrimSpace(said.String()))
@@ -308,7 +304,9 @@ func fullDisk(j *job) error {
 			default:
 				j.lose("%s on a disk with %s ends with %v, want exit code 74: %s", w.name, disk, err, said)
 			}
-			j.compare(w, out, disk, want)
+			if err := compare(w, out, want); err != nil {
+				j.lose("%s: other files than an undisturbed run after %s: %v", w.name, disk, err)
+			}
 			if err := os.RemoveAll(out); err != nil {
 				return err
 			}

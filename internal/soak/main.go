@@ -45,7 +45,6 @@ type job struct {
 	random  *rand.Rand
 	counts  []string // what was done, for the summary
 	lost    []string // what must not be
-	byHand  int      // folders that had to be removed before a command could go on
 }
 
 func (j *job) over() bool { return !time.Now().Before(j.end) }

@@ -114,7 +114,7 @@ func newDataConvert() *cobra.Command {
 		Use:   "convert PATH OUT --to FORMAT",
 		Short: "Write a data set in another format",
 		Long: `Writes a data set into a new folder in another format: names, classes, full and observed labels, parts. What the format cannot hold is said, and then nothing is written
-unless --lossy is given.
+unless --lossy is given. Run again after it was killed, it removes what it had left, or ends it.
 
   spml data convert VOCdevkit/VOC2012 out --to jsonl
   spml data convert photos shards --to webdataset --shard-mb 256`,
