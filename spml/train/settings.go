@@ -3,6 +3,7 @@ package train
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"reflect"
@@ -122,11 +123,22 @@ func LoadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// LoadSettings reads the settings that a YAML file gives, and only those.
+// maxSettings bytes are read of a file of settings, which has a few thousand: YAML takes up to a hundred times its size in memory.
+const maxSettings = 1 << 20
+
+// LoadSettings reads the settings that a YAML file gives, and only those. The file has at most 1 MB.
 func LoadSettings(path string) (map[string]any, error) {
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxSettings {
+		return nil, &ConfigError{Msg: fmt.Sprintf("%s has more than %d bytes, which no file of settings needs: name the right file", path, maxSettings)}
 	}
 	var m map[string]any
 	if err := yaml.Unmarshal(b, &m); err != nil {
@@ -172,6 +184,9 @@ func CheckKey(key string) error {
 func Nearest(name string, names []string) string {
 	best, least := "", len(name)/2+1
 	for _, n := range names {
+		if len(name)-len(n) >= least {
+			continue // as many letters have to go, and a text of a megabyte is not compared
+		}
 		if d := distance(name, n); d < least {
 			best, least = n, d
 		}

@@ -4,12 +4,14 @@ package fault
 import (
 	"errors"
 	"fmt"
+
+	"github.com/gospml/gospml/internal/plain"
 )
 
-// Setting says which setting is wrong.
+// Setting says which setting is wrong. Its text is cut where it repeats a long input.
 type Setting struct{ Msg string }
 
-func (e *Setting) Error() string { return e.Msg }
+func (e *Setting) Error() string { return plain.Cut(e.Msg, plain.MaxError) }
 
 // Settingf makes a *Setting.
 func Settingf(format string, a ...any) error { return &Setting{fmt.Sprintf(format, a...)} }
