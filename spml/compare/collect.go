@@ -139,16 +139,14 @@ func tableOf(groups []Group, replicates int) (*Table, error) {
 	for i, g := range groups {
 		r := Row{Name: g.Name, Settings: map[string]any{"method": g.Runs[0].Config.Method}}
 		for _, x := range g.Runs {
-			last := x.Result.Epochs[len(x.Result.Epochs)-1]
 			r.Seeds = append(r.Seeds, x.Config.Seed)
-			r.Best, r.Last, r.Epochs = append(r.Best, x.Result.Best.TestMAP), append(r.Last, last.TestMAP), append(r.Epochs, x.Result.Best.Epoch)
+			r.add(x.Result)
 			for _, e := range x.Result.Epochs {
 				r.Seconds += e.Seconds / float64(len(g.Runs))
 			}
 		}
-		r.BestMean, r.BestSD = meanSD(r.Best)
-		r.LastMean, r.LastSD = meanSD(r.Last)
-		if i > 0 {
+		r.means()
+		if i > 0 && !r.NoTest {
 			if err := o.difference(t, &r, groups[0], g); err != nil {
 				return nil, fmt.Errorf("%s: %w", g.Name, err)
 			}

@@ -141,9 +141,9 @@ type Row struct {
 	Seconds    float64            `json:"seconds"`              // of training and scoring, mean of a run
 	Difference *metric.Comparison `json:"difference,omitempty"` // to the first row, over the seeds that both have
 	Settings   map[string]any     `json:"settings"`
-	// NoTest: no test row has full labels, so the test mAP above say nothing. ValMean is what there is then.
+	// NoTest: no test row has full labels, so there is no test mAP above and the difference is nil. ValMean is what there is then.
 	NoTest  bool      `json:"no_test,omitempty"`
-	Val     []float64 `json:"val_map_best_epoch,omitempty"` // per seed; empty where nothing was validated
+	Val     []float64 `json:"val_map_best_epoch,omitempty"` // validation mAP per seed; empty where nothing was validated
 	ValMean float64   `json:"val_mean,omitempty"`
 	ValSD   float64   `json:"val_sd,omitempty"`
 	// LeftOut says why the row was not trained, "" where it was; it then has no numbers.
@@ -391,7 +391,7 @@ func (o *Options) train(ctx context.Context, jobs []*job) error {
 				if err == nil {
 					done++
 					err = caught.Do(func() error { // Note is a caller's
-						o.note("%d/%d  %s seed %d: test mAP %.2f (%v)", done, len(jobs), o.Variants[j.variant].Name, o.Seeds[j.seed], j.result.Best.TestMAP, time.Since(begun).Round(100*time.Millisecond))
+						o.note("%d/%d  %s seed %d: val mAP %s, test mAP %s (%v)", done, len(jobs), o.Variants[j.variant].Name, o.Seeds[j.seed], j.result.Best.Val(), j.result.Best.Test(), time.Since(begun).Round(100*time.Millisecond))
 						return nil
 					})
 				}
@@ -456,9 +456,11 @@ func (o *Options) table(ctx context.Context, jobs []*job) (*Table, error) {
 	}
 	defer ds.Close()
 	t := &Table{Data: ds.Name, Test: len(ds.Rows(data.Test)), Classes: ds.C(), Mode: first.Mode}
-	truth, err := o.truth(jobs)
-	if err != nil {
-		return nil, err
+	var truth [][]int8
+	if !jobs[0].result.Best.NoTest {
+		if truth, err = o.truth(jobs); err != nil {
+			return nil, err
+		}
 	}
 	scores := make([][]*train.Scores, len(o.Variants))
 	for i, v := range o.Variants {
@@ -467,12 +469,14 @@ func (o *Options) table(ctx context.Context, jobs []*job) (*Table, error) {
 			if j.variant != i {
 				continue
 			}
-			b, last := j.result.Best, j.result.Epochs[len(j.result.Epochs)-1]
-			r.Best, r.Last, r.Epochs = append(r.Best, b.TestMAP), append(r.Last, last.TestMAP), append(r.Epochs, b.Epoch)
+			r.add(j.result)
 			for k := j; k != nil; k = k.first { // a shared first stage counts in each row
 				for _, e := range k.result.Epochs {
 					r.Seconds += e.Seconds / float64(len(o.Seeds))
 				}
+			}
+			if r.NoTest {
+				continue
 			}
 			s, err := train.TestScores(j.config.Run)
 			if err != nil {
@@ -480,9 +484,8 @@ func (o *Options) table(ctx context.Context, jobs []*job) (*Table, error) {
 			}
 			scores[i] = append(scores[i], s)
 		}
-		r.BestMean, r.BestSD = meanSD(r.Best)
-		r.LastMean, r.LastSD = meanSD(r.Last)
-		if i > 0 {
+		r.means()
+		if i > 0 && !r.NoTest {
 			c, err := o.paired(truth, ds.C(), scores[0], scores[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", v.Name, err)
@@ -490,6 +493,9 @@ func (o *Options) table(ctx context.Context, jobs []*job) (*Table, error) {
 			r.Difference = c
 		}
 		t.Rows = append(t.Rows, r)
+	}
+	if t.noTest() {
+		return t, nil
 	}
 	r, err := o.zeroShot(ctx, jobs)
 	if r != nil {
@@ -540,13 +546,37 @@ func (o *Options) zeroShot(ctx context.Context, jobs []*job) (*Row, error) {
 		r.Seeds, r.Best, r.Last, r.Epochs = append(r.Seeds, seed), append(r.Best, v), append(r.Last, v), append(r.Epochs, 0)
 		r.Settings = map[string]any{"clip": c.Clip}
 	}
-	r.BestMean, r.BestSD = meanSD(r.Best)
-	r.LastMean, r.LastSD = meanSD(r.Last)
+	r.means()
 	return r, nil
 }
 
+// add puts a run's scores into its row.
+func (r *Row) add(res *train.Result) {
+	best, last := res.Best, res.Epochs[len(res.Epochs)-1]
+	r.Epochs = append(r.Epochs, best.Epoch)
+	if r.NoTest = best.NoTest; !r.NoTest {
+		r.Best, r.Last = append(r.Best, best.TestMAP), append(r.Last, last.TestMAP)
+	}
+	if !best.NoVal {
+		r.Val = append(r.Val, best.ValMAP)
+	}
+}
+
+// means fills in the means over seeds.
+func (r *Row) means() {
+	r.BestMean, r.BestSD = meanSD(r.Best)
+	r.LastMean, r.LastSD = meanSD(r.Last)
+	r.ValMean, r.ValSD = meanSD(r.Val)
+}
+
+// noTest says whether the rows have no test mAP, because no test row has full labels: those of one data set have it together.
+func (t *Table) noTest() bool { return len(t.Rows) > 0 && t.Rows[0].NoTest }
+
 func meanSD(x []float64) (mean, sd float64) {
-	if len(x) == 1 {
+	switch len(x) {
+	case 0:
+		return 0, 0
+	case 1:
 		return x[0], 0
 	}
 	return stat.MeanStdDev(x, nil)

@@ -33,6 +33,9 @@ func (t *Table) Write(w io.Writer, format string) error {
 }
 
 func (t *Table) caption() string {
+	if t.noTest() {
+		return fmt.Sprintf("%s: %d classes; no test row has full labels, so test mAP is n/a; validation mAP of the best epoch in percent, mean ± sd over seeds", t.Data, t.Classes)
+	}
 	return fmt.Sprintf("%s: %d test images, %d classes; test mAP in percent, mean ± sd over seeds; difference of the best epochs with its 95 %% interval (paired bootstrap over images)", t.Data, t.Test, t.Classes)
 }
 
@@ -43,7 +46,33 @@ func spread(mean, sd float64, seeds int, pm string) string {
 	return fmt.Sprintf("%.2f%s%.2f", mean, pm, sd)
 }
 
+// validation is a row's validation mAP, "n/a" where nothing was validated.
+func (r *Row) validation(pm string) string {
+	if len(r.Val) == 0 {
+		return "n/a"
+	}
+	return spread(r.ValMean, r.ValSD, len(r.Val), pm)
+}
+
+// byValidation is markdown where there is no test mAP.
+func (t *Table) byValidation(w io.Writer) error {
+	fmt.Fprintf(w, "%s.\n\n| method | val mAP | test mAP | seeds | s/run |\n|---|---|---|---|---|\n", t.caption())
+	for _, r := range t.Rows {
+		seconds := ""
+		if r.LeftOut == "" {
+			seconds = fmt.Sprintf("%.1f", r.Seconds)
+		}
+		if _, err := fmt.Fprintf(w, "| %s | %s | n/a | %d | %s |\n", r.Name, r.validation(" ± "), len(r.Seeds), seconds); err != nil {
+			return err
+		}
+	}
+	return t.leftOut(w, "\n%s is left out: %s\n")
+}
+
 func (t *Table) markdown(w io.Writer) error {
+	if t.noTest() {
+		return t.byValidation(w)
+	}
 	first := t.Rows[0].Name
 	fmt.Fprintf(w, "%s.\n\n| method | best epoch | last epoch | − %s | 95 %% interval | p | seeds | s/run |\n|---|---|---|---|---|---|---|---|\n", t.caption(), first)
 	for _, r := range t.Rows {
@@ -81,18 +110,26 @@ func (t *Table) leftOut(w io.Writer, form string) error {
 func (t *Table) csv(w io.Writer) error {
 	c := csv.NewWriter(w)
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
-	_ = c.Write([]string{"data", "method", "seeds", "best_mean", "best_sd", "last_mean", "last_sd", "difference", "low", "high", "p", "best_per_seed", "last_per_seed", "best_epochs", "seconds_per_run", "left_out"})
+	_ = c.Write([]string{"data", "method", "seeds", "best_mean", "best_sd", "last_mean", "last_sd", "difference", "low", "high", "p", "best_per_seed", "last_per_seed", "best_epochs", "seconds_per_run", "val_mean", "val_sd", "val_per_seed", "left_out"})
 	for _, r := range t.Rows {
 		if r.LeftOut != "" { // an empty cell says nothing; a 0 would be a score
-			_ = c.Write(append(append([]string{t.Data, r.Name}, make([]string, 13)...), r.LeftOut))
+			_ = c.Write(append(append([]string{t.Data, r.Name}, make([]string, 16)...), r.LeftOut))
 			continue
 		}
 		d := []string{"", "", "", ""}
 		if x := r.Difference; x != nil {
 			d = []string{f(x.Difference.Value), f(x.Difference.Low), f(x.Difference.High), f(x.P)}
 		}
-		_ = c.Write(append(append([]string{t.Data, r.Name, join(r.Seeds, "%d"), f(r.BestMean), f(r.BestSD), f(r.LastMean), f(r.LastSD)}, d...),
-			join(r.Best, "%.4f"), join(r.Last, "%.4f"), join(r.Epochs, "%d"), strconv.FormatFloat(r.Seconds, 'f', 2, 64), ""))
+		test, val := []string{f(r.BestMean), f(r.BestSD), f(r.LastMean), f(r.LastSD)}, []string{"", "", ""}
+		if r.NoTest {
+			test = make([]string, 4)
+		}
+		if len(r.Val) > 0 {
+			val = []string{f(r.ValMean), f(r.ValSD), join(r.Val, "%.4f")}
+		}
+		row := append(append(append([]string{t.Data, r.Name, join(r.Seeds, "%d")}, test...), d...),
+			join(r.Best, "%.4f"), join(r.Last, "%.4f"), join(r.Epochs, "%d"), strconv.FormatFloat(r.Seconds, 'f', 2, 64))
+		_ = c.Write(append(append(row, val...), ""))
 	}
 	c.Flush()
 	return c.Error()
@@ -108,7 +145,11 @@ func join[T any](v []T, format string) string {
 
 func (t *Table) latex(w io.Writer) error {
 	escape := strings.NewReplacer("_", `\_`, "&", `\&`, "%", `\%`, "#", `\#`, "±", `$\pm$`)
-	fmt.Fprintf(w, "\\begin{table}\n\\centering\n\\caption{%s.}\n\\begin{tabular}{lrrrr}\n\\hline\nmethod & best epoch & last epoch & difference & $p$ \\\\\n\\hline\n", escape.Replace(t.caption()))
+	columns := "best epoch & last epoch"
+	if t.noTest() {
+		columns = "val mAP & test mAP"
+	}
+	fmt.Fprintf(w, "\\begin{table}\n\\centering\n\\caption{%s.}\n\\begin{tabular}{lrrrr}\n\\hline\nmethod & %s & difference & $p$ \\\\\n\\hline\n", escape.Replace(t.caption()), columns)
 	for _, r := range t.Rows {
 		if r.LeftOut != "" {
 			fmt.Fprintf(w, "%s & n/a & n/a & -- & -- \\\\\n", escape.Replace(r.Name))
@@ -117,6 +158,10 @@ func (t *Table) latex(w io.Writer) error {
 		diff, p := "--", "--"
 		if d := r.Difference; d != nil {
 			diff, p = fmt.Sprintf("$%+.2f\\,[%+.2f, %+.2f]$", d.Difference.Value, d.Difference.Low, d.Difference.High), fmt.Sprintf("%.3f", d.P)
+		}
+		if r.NoTest {
+			fmt.Fprintf(w, "%s & $%s$ & n/a & -- & -- \\\\\n", escape.Replace(r.Name), r.validation(" \\pm "))
+			continue
 		}
 		n := len(r.Seeds)
 		fmt.Fprintf(w, "%s & $%s$ & $%s$ & %s & %s \\\\\n", escape.Replace(r.Name), spread(r.BestMean, r.BestSD, n, " \\pm "), spread(r.LastMean, r.LastSD, n, " \\pm "), diff, p)

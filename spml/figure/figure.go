@@ -398,7 +398,7 @@ func sweep(_ context.Context, f *Figure, paths []string, _ Options) ([]string, e
 		var order []string
 		for _, r := range t.Rows {
 			x, err := strconv.ParseFloat(fmt.Sprint(r.Settings[keys[0]]), 64)
-			if err != nil || r.LeftOut != "" {
+			if err != nil || r.LeftOut != "" || r.NoTest {
 				continue
 			}
 			var with []string

@@ -223,6 +223,9 @@ func comparisonCurves(t *compare.Table, groups []compare.Group, all [][]*run) []
 	}
 	pictures := []string{
 		over("Test mAP by epoch", "%", func(r *run) (x, y []float64) {
+			if r.Record.Result.Best.NoTest {
+				return nil, nil
+			}
 			return epochs(r.Record, func(e train.EpochRecord) float64 { return e.TestMAP })
 		}),
 		over("Distance of hidden positives and absent labels", "W₁, validation", func(r *run) (x, y []float64) {
@@ -244,7 +247,7 @@ func comparisonCurves(t *compare.Table, groups []compare.Group, all [][]*run) []
 	}
 	var cost []chart.Bar
 	for _, r := range t.Rows {
-		if r.Name != compare.ZeroShotRow {
+		if r.Name != compare.ZeroShotRow && r.LeftOut == "" {
 			cost = append(cost, chart.Bar{Name: r.Name, Values: []float64{r.Seconds}})
 		}
 	}

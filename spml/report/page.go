@@ -15,6 +15,7 @@ type page struct {
 	Facts           []fact
 	Notes           []string
 	Table           []tableRow
+	Measure         string // the table's first column
 	Curves          []template.HTML
 	Pseudo          []template.HTML
 	Classes         []classRow

@@ -159,15 +159,23 @@ func (p *page) several(ctx context.Context, paths []string, o Options) error {
 	}
 	seeds := len(t.Rows[0].Seeds)
 	p.Subtitle = fmt.Sprintf("%d test images, %s. Test mAP of the epoch with the best validation mAP, mean and standard deviation over seeds.", t.Test, count(seeds, "seed"))
+	if p.Measure = "Test mAP, %"; t.Rows[0].NoTest {
+		p.Measure = "Validation mAP, %"
+		p.Subtitle = fmt.Sprintf("No test row has full labels, so test mAP is n/a; %s. Validation mAP of the best epoch, mean and standard deviation over seeds.", count(seeds, "seed"))
+	}
 	best := t.Rows[0]
 	for _, r := range t.Rows {
-		if r.BestMean > best.BestMean && r.Name != compare.ZeroShotRow {
-			best = r
+		if mean, _, _ := score(r); r.LeftOut == "" && r.Name != compare.ZeroShotRow {
+			if top, _, _ := score(best); mean > top {
+				best = r
+			}
 		}
 	}
+	_, _, highest := score(best)
+	_, _, baseline := score(t.Rows[0])
 	p.Facts = []fact{
-		{"Best", fmt.Sprintf("%.2f %%", best.BestMean), best.Name},
-		{"Baseline", fmt.Sprintf("%.2f %%", t.Rows[0].BestMean), t.Rows[0].Name},
+		{"Best", unit(highest), best.Name},
+		{"Baseline", unit(baseline), t.Rows[0].Name},
 		{"Runs", fmt.Sprint(len(runs) * seeds), count(len(runs), "method") + ", " + count(seeds, "seed")},
 	}
 	p.Table = table(t)
@@ -260,11 +268,23 @@ func gather(rec *train.Record, name string) (*run, error) {
 	return r, nil
 }
 
+// score is a row's mean and deviation: of test mAP, or of validation where no test row has full labels. text is the mean with two digits, "n/a" where there is none.
+func score(r compare.Row) (mean, sd float64, text string) {
+	if mean, sd = r.BestMean, r.BestSD; r.NoTest {
+		mean, sd = r.ValMean, r.ValSD
+	}
+	if r.LeftOut != "" || r.NoTest && len(r.Val) == 0 {
+		return mean, sd, "n/a"
+	}
+	return mean, sd, fmt.Sprintf("%.2f", mean)
+}
+
 // table are the rows of a comparison.
 func table(t *compare.Table) []tableRow {
 	top := 1.0
 	for _, r := range t.Rows {
-		top = max(top, r.BestMean+r.BestSD)
+		mean, sd, _ := score(r)
+		top = max(top, mean+sd)
 	}
 	var out []tableRow
 	for _, r := range t.Rows {
@@ -272,9 +292,13 @@ func table(t *compare.Table) []tableRow {
 			out = append(out, tableRow{Name: r.Name, Mean: "n/a", SD: r.LeftOut, Last: "n/a"})
 			continue
 		}
-		x := tableRow{Name: r.Name, Mean: fmt.Sprintf("%.2f", r.BestMean), Last: fmt.Sprintf("%.2f", r.LastMean), Bar: 100 * r.BestMean / top, Seconds: clock(r.Seconds)}
-		if len(r.Seeds) > 1 {
-			x.SD = fmt.Sprintf("± %.2f", r.BestSD)
+		mean, sd, text := score(r)
+		x := tableRow{Name: r.Name, Mean: text, Last: fmt.Sprintf("%.2f", r.LastMean), Bar: 100 * mean / top, Seconds: clock(r.Seconds)}
+		if r.NoTest {
+			x.Last = "n/a"
+		}
+		if len(r.Seeds) > 1 && text != "n/a" {
+			x.SD = fmt.Sprintf("± %.2f", sd)
 		}
 		if r.Name == compare.ZeroShotRow {
 			x.Seconds = "–"

@@ -437,7 +437,7 @@ func (it *Item) Lines(t *compare.Table, data string, left []Row) []Line {
 		}
 		for _, x := range t.Rows {
 			if x.Name == strings.ReplaceAll(r.Name, "/", "-") {
-				if l.LeftOut = x.LeftOut; l.LeftOut == "" {
+				if l.LeftOut = x.LeftOut; l.LeftOut == "" && !x.NoTest {
 					l.Ours, l.SD, l.Seeds = &x.BestMean, x.BestSD, len(x.Seeds)
 				}
 			}

@@ -76,6 +76,26 @@ func TestClassFoldersAreScored(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, out, "val mAP n/a, test mAP n/a")
 
+	// A comparison is made on what there is.
+	cmp := filepath.Join(t.TempDir(), "cmp")
+	rows := []string{"compare", "--data", dir, "--backbone", "small_cnn", "--image-size", "32", "--methods", "an,em", "--seeds", "1", "--epochs", "1", "--run", cmp}
+	code, out, stderr = spml(t, nil, rows...)
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `(?m)^\| em \| \d+\.\d\d \| n/a \| 1 \| `, out)
+	require.Contains(t, out, "test mAP is n/a")
+	table, err := os.ReadFile(filepath.Join(cmp, "table.csv"))
+	require.NoError(t, err)
+	require.Regexp(t, `(?m),em,1200,,,,,,,,,,,1,\d+\.\d\d,\d+\.\d{4},0\.0000,\d+\.\d{4},$`, string(table))
+	code, _, stderr = spml(t, nil, "report", cmp, "--out", page)
+	require.Zero(t, code, stderr)
+	html, err = os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(html), "Validation mAP, %")
+	require.NotContains(t, string(html), "0.00 %")
+	code, out, stderr = spml(t, nil, append(rows, "--data-options", "no-validation=true", "--run", filepath.Join(t.TempDir(), "none"))...)
+	require.Zero(t, code, stderr)
+	require.Contains(t, out, "| em | n/a | n/a | 1 |")
+
 	// split.csv as data split writes it is read.
 	code, _, stderr = spml(t, nil, "data", "split", dir, filepath.Join(dir, "split.csv"), "--val", "0.25", "--test", "0.5")
 	require.Zero(t, code, stderr)
