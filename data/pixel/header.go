@@ -2,6 +2,7 @@ package pixel
 
 import (
 	"bytes"
+	"encoding/binary"
 	"image/png"
 )
 
@@ -51,7 +52,31 @@ func Sniff(b []byte) (Format, error) {
 	case len(b) == 0:
 		return "", damaged("the file is empty")
 	}
+	if name, with := phoneFormat(b); name != "" {
+		return "", unsupported("it looks like %s, which is not read: convert it to JPEG, for instance with %s", name, with)
+	}
 	return "", unsupported("the file begins with % x, which is none of JPEG, PNG, GIF, BMP, TIFF, WebP", b[:min(len(b), 8)])
+}
+
+// phoneFormat names a format of ISO/IEC 23008-12 by the brands of the file's first box, and a program that converts it.
+func phoneFormat(b []byte) (name, with string) {
+	if len(b) < 12 || string(b[4:8]) != "ftyp" {
+		return "", ""
+	}
+	end := min(len(b), int(binary.BigEndian.Uint32(b)), 8+4*64)
+	const heic, avif = "HEIC (iPhone)", "AVIF"
+	names := map[string]string{"heic": heic, "heix": heic, "heim": heic, "heis": heic, "hevc": heic, "hevx": heic, "hevm": heic, "hevs": heic, "avif": avif, "avis": avif}
+	major := string(b[8:12])
+	name = names[major]
+	if major == "mif1" || major == "msf1" { // any image of the family: the brands that follow say which
+		for i := 16; i+4 <= end && name == ""; i += 4 {
+			name = names[string(b[i:i+4])]
+		}
+		if name == "" {
+			name = heic
+		}
+	}
+	return name, map[string]string{heic: "heif-convert IN OUT.jpg or ImageMagick", avif: "avifdec IN OUT.jpg or ImageMagick"}[name]
 }
 
 // Header reads a file's format and size and compares them, and what decoding would take, with the limits. It decodes nothing.

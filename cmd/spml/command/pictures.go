@@ -40,14 +40,19 @@ func picturesIn(paths iter.Seq2[string, error], deep, missing bool) iter.Seq2[st
 				}
 				continue
 			}
-			found, more := 0, true
+			found, unread, more := 0, 0, true
 			err = filepath.WalkDir(p, func(file string, d fs.DirEntry, err error) error {
 				switch {
 				case err != nil:
 					return err
 				case d.IsDir() && file != p && !deep:
 					return filepath.SkipDir
-				case d.IsDir() || !isPicture(file):
+				case d.IsDir():
+					return nil
+				case !isPicture(file):
+					if e := strings.ToLower(filepath.Ext(file)); e == ".heic" || e == ".heif" || e == ".avif" {
+						unread++
+					}
 					return nil
 				}
 				found++
@@ -58,6 +63,9 @@ func picturesIn(paths iter.Seq2[string, error], deep, missing bool) iter.Seq2[st
 			})
 			if err == nil && found == 0 {
 				err = fmt.Errorf("%s holds no pictures", p)
+				if unread > 0 {
+					err = fmt.Errorf("%s holds no pictures but %d of HEIC or AVIF, which are not read: convert them to JPEG, for instance with ImageMagick", p, unread)
+				}
 			}
 			if !more || err != nil && !yield("", err) {
 				return
