@@ -1,6 +1,7 @@
 // TorchScript modules: load, run, look inside.
 #include <ATen/ops/from_blob.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/frontend/error_report.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
@@ -154,8 +155,40 @@ struct Writer {
   }
 };
 
-gs_result load(const char* path, int device) {
+// ErrorReport::what is noexcept, but it looks up where a place in the code came from, in a pickle that is damaged in a damaged file, and the process
+// would end. So the words and the line of the code are taken one by one. They are private; an explicit instantiation may name them.
+std::string text_of(const torch::jit::ErrorReport& e);
+
+std::string text_of(const std::stringstream& words, const torch::jit::SourceRange& place) {
+  const auto& source = place.source();
+  if (!source || place.start() > source->size()) return words.str();
+  try {
+    return words.str() + ", at: " + source->get_line(source->lineno_for_offset(place.start())).str();
+  } catch (const std::exception&) {
+    return words.str();
+  }
+}
+
+template <auto words, auto place>
+struct Report {
+  friend std::string text_of(const torch::jit::ErrorReport& e) { return text_of(e.*words, e.*place); }
+};
+template struct Report<&torch::jit::ErrorReport::ss, &torch::jit::ErrorReport::context>;
+
+// script_guarded is guarded for calls that compile TorchScript.
+template <class F>
+gs_result script_guarded(F&& f) {
   return guarded([&](gs_result& r) {
+    try {
+      f(r);
+    } catch (const torch::jit::ErrorReport& e) {
+      throw std::runtime_error("TorchScript: " + text_of(e));
+    }
+  });
+}
+
+gs_result load(const char* path, int device) {
+  return script_guarded([&](gs_result& r) {
     auto m = std::make_unique<Module>(torch::jit::load(path, device_of(device)));
     put(r, GS_INT, reinterpret_cast<uint64_t>(m.release()));
   });
@@ -166,7 +199,7 @@ gs_result free_module(uint64_t h) {
 }
 
 gs_result methods(uint64_t h) {
-  return guarded([&](gs_result& r) {
+  return script_guarded([&](gs_result& r) {
     std::string all;
     for (const auto& m : module_of(h).get_methods()) {
       std::ostringstream s;
@@ -178,7 +211,7 @@ gs_result methods(uint64_t h) {
 }
 
 gs_result run(uint64_t h, const char* name, const char* args, size_t n, const uint64_t* tensors, size_t ntensors, uint32_t flags) {
-  return guarded([&](gs_result& r) {
+  return script_guarded([&](gs_result& r) {
     set_team(thread(), flags);
     const auto method = module_of(h).find_method(name);
     if (!method) throw CallError("the module has no method " + std::string(name));
