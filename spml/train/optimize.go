@@ -49,7 +49,7 @@ func (t *trainer) setRates() {
 	if t.c.Schedule == "constant" && t.c.WarmupEpochs == 0 {
 		return
 	}
-	warm := int(t.c.WarmupEpochs * float64(t.total) / float64(t.c.Epochs))
+	warm := int(t.c.WarmupEpochs * float64(t.total/t.c.Epochs)) // of the steps of an epoch: a longer run warms up as long
 	f, beta := t.c.rate(t.p.Step, t.total, warm)
 	for i, g := range t.step.Optimizer.Groups() {
 		g.LR = t.rates[i] * f

@@ -52,6 +52,7 @@ func Run(ctx context.Context, c Config, ev Events) (_ *Result, err error) {
 
 // Resume goes on with the run of a directory from its newest sound checkpoint, or from the start where it has none. A run that is done
 // gives its result again. change, if not nil, may raise budgets, MaxSteps and SaveEvery, KeepLast, KeepBest, and name another Device, on which the last bits differ; other changes are an error.
+// More Epochs make a run longer, also one that is done, where nothing it did depends on their number: it then equals, to the bit, a run that had them from the start.
 func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (_ *Result, err error) {
 	defer caught.Recover(&err)
 	c, err := ReadRun(dir)
@@ -69,12 +70,27 @@ func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (_
 		if c, err = c.prepare(); err != nil {
 			return nil, err
 		}
-		old.MaxSteps, old.SaveEvery, old.KeepLast, old.KeepBest, old.Device = c.MaxSteps, c.SaveEvery, c.KeepLast, c.KeepBest, c.Device
-		if d := differences(old, c); d != "" {
+		if c.Epochs > old.Epochs {
+			rest := c
+			rest.Epochs = old.Epochs
+			if differences(allowed(old, rest), rest) == "" {
+				if err := old.canLengthen(dir, c.Epochs); err != nil {
+					return nil, err
+				}
+				old.Epochs = c.Epochs
+			}
+		}
+		if d := differences(allowed(old, c), c); d != "" {
 			return nil, &ConfigError{Msg: fmt.Sprintf("%s cannot go on with other settings (%s); start another run", dir, d)}
 		}
 	}
 	return guarded(ctx, c, ev, true)
+}
+
+// allowed is old with what a run that goes on may change as c has it.
+func allowed(old, c Config) Config {
+	old.MaxSteps, old.SaveEvery, old.KeepLast, old.KeepBest, old.Device = c.MaxSteps, c.SaveEvery, c.KeepLast, c.KeepBest, c.Device
+	return old
 }
 
 // Finished gives the result of a run that is done with exactly these settings, else false.
@@ -207,7 +223,9 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 		defer h(t)
 	}
 	if resume {
-		err = t.resume(c.Run, env)
+		if err = t.resume(c.Run, env); err == nil && t.saver.newest != "" {
+			err = t.lengthen()
+		}
 	}
 	if err == nil && t.saver.newest == "" {
 		err = dir.start(c, env)

@@ -357,7 +357,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 func (t *trainer) finished(rec EpochRecord, hasVal bool) string {
 	switch drop := t.p.Best.ValMAP - rec.ValMAP; {
 	case rec.Epoch >= t.c.Epochs:
-		return "all epochs"
+		return allEpochs
 	case hasVal && t.c.Patience > 0 && t.p.Bad >= t.c.Patience:
 		return fmt.Sprintf("no better validation mAP in %d epoch(s)", t.p.Bad)
 	case hasVal && t.c.MaxDrop > 0 && drop > t.c.MaxDrop:

@@ -29,6 +29,7 @@ func newTrain() *cobra.Command {
   spml train --data photos --weights resnet50.pth --recipe gr-voc-resnet50 --run runs/gr             a paper's settings
   spml train --data shapes --method em --run runs/shapes                                             built-in pictures, no files needed
   spml train --run runs/em --resume                                                                  go on from the newest checkpoint
+  spml train --run runs/em --resume --epochs 20                                                      make a run longer, where its schedule allows it
   spml train --config runs/em/run.yaml --seed 1 --run runs/em-1                                      the settings of another run
 
 A data folder holds labels.csv (filename and a 0/1 column for each class), images/, and if wanted split.csv and
