@@ -101,7 +101,7 @@ func (d *Decisions) csv(name string, b []byte) error {
 			return err
 		}
 		line, _ := r.FieldPos(0)
-		if err := d.add(rec[at[0]], rec[at[1]], rec[at[2]], fmt.Sprintf("%s:%d", name, line)); err != nil {
+		if err := d.add(unmark(rec[at[0]]), unmark(rec[at[1]]), rec[at[2]], fmt.Sprintf("%s:%d", name, line)); err != nil {
 			return fmt.Errorf("line %d: %w", line, err)
 		}
 	}

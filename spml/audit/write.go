@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// WriteCSV writes the candidates with an empty column "decision" for accept or refuse: a table that [ReadDecisions] takes back.
+// WriteCSV writes the candidates with an empty column "decision" for accept or refuse: a table that [ReadDecisions] takes back. It is
+// made for spreadsheets: names that one would run as a formula are marked by a ', which ReadDecisions removes.
 func (t *Table) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	head := []string{"rank", "image", "label", "score"}
@@ -19,7 +20,7 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	c.Write(append(head, "nearest", "decision"))
 	number := func(x float64, digits int) string { return strconv.FormatFloat(x, 'f', digits, 64) }
 	for _, x := range t.Candidates {
-		rec := []string{strconv.Itoa(x.Rank), x.Image, x.Label, number(x.Score, 5)}
+		rec := []string{strconv.Itoa(x.Rank), mark(x.Image), mark(x.Label), number(x.Score, 5)}
 		for _, s := range t.Sources {
 			cells := []string{"", ""}
 			for _, p := range x.Shares {
@@ -29,10 +30,30 @@ func (t *Table) WriteCSV(w io.Writer) error {
 			}
 			rec = append(rec, cells...)
 		}
-		c.Write(append(rec, strings.Join(x.Neighbours, " "), ""))
+		c.Write(append(rec, mark(strings.Join(x.Neighbours, " ")), ""))
 	}
 	c.Flush()
 	return c.Error()
+}
+
+// mark puts a ' before a text that a spreadsheet would run as a formula. One that begins so already gets another, so that unmark gives every text back.
+func mark(s string) string {
+	if formula(s) {
+		return "'" + s
+	}
+	return s
+}
+
+func unmark(s string) string {
+	if strings.HasPrefix(s, "'") && formula(s) {
+		return s[1:]
+	}
+	return s
+}
+
+func formula(s string) bool {
+	s = strings.TrimLeft(s, "'")
+	return s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0]))
 }
 
 // WriteJSONL writes an object for each candidate.
