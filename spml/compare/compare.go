@@ -71,7 +71,26 @@ type Options struct {
 	Replicates int
 	// Note tells of finished runs; it may come from several goroutines, one at a time.
 	Note func(text string)
+	// Watch, if not nil, is called when a run begins, by its row and seed, and gives the run's events and a function that is called when it ends. Several runs
+	// may be at work at once, each on a goroutine of its own.
+	Watch func(name string, seed uint32) (ev train.Events, end func())
 }
+
+// StoppedError says that a comparison ended early; called again with the same options it goes on where it was.
+type StoppedError struct {
+	Done, Total int
+	cause       error
+}
+
+func (e *StoppedError) Error() string {
+	why := e.cause
+	if s := (*train.StoppedError)(nil); errors.As(why, &s) {
+		why = s.Cause
+	}
+	return fmt.Sprintf("stopped (%v): %d of %d runs are done and kept; give the same command again to go on, also with a run that was stopped", why, e.Done, e.Total)
+}
+
+func (e *StoppedError) Unwrap() error { return e.cause }
 
 // Methods makes a variant of each method. A name may carry parameters of the loss and settings of the run: "role:k=1.2", "lac:stages=1,queue_size=-1"; the
 // row is then called as it was written.
@@ -166,6 +185,7 @@ type job struct {
 	first         *job // the first of two stages, which rows may share; it may be a row itself
 	mu            sync.Mutex
 	result        *train.Result
+	trained       bool // here, not before
 }
 
 // Run trains what is missing and makes the table. Every row is checked before the first run; one that cannot be trained is left out and stands at the
@@ -381,17 +401,32 @@ func (o *Options) train(ctx context.Context, jobs []*job) error {
 		mu    sync.Mutex
 		first error
 		done  int
+		fresh int // trained here
+		start = time.Now()
 	)
+	todoRuns := 0
+	for _, j := range jobs {
+		if _, ok := train.Finished(j.config); !ok {
+			todoRuns++
+		}
+	}
+	o.note("%d methods × %d seeds = %d runs, %d of them done before", len(o.Variants), len(o.Seeds), len(jobs), len(jobs)-todoRuns)
 	for range n {
 		wait.Go(func() {
 			for j := range todo {
 				begun := time.Now()
-				err := caught.Do(func() error { return j.run(ctx) })
+				err := caught.Do(func() error { return j.run(ctx, o) })
 				mu.Lock()
 				if err == nil {
 					done++
 					err = caught.Do(func() error { // Note is a caller's
-						o.note("%d/%d  %s seed %d: val mAP %s, test mAP %s (%v)", done, len(jobs), o.Variants[j.variant].Name, o.Seeds[j.seed], j.result.Best.Val(), j.result.Best.Test(), time.Since(begun).Round(100*time.Millisecond))
+						left := ""
+						if j.trained {
+							if fresh++; fresh < todoRuns {
+								left = fmt.Sprintf(", about %v left", (time.Since(start) / time.Duration(fresh) * time.Duration(todoRuns-fresh)).Round(time.Second))
+							}
+						}
+						o.note("%d/%d  %s seed %d: val mAP %s, test mAP %s (%v%s)", done, len(jobs), o.Variants[j.variant].Name, o.Seeds[j.seed], j.result.Best.Val(), j.result.Best.Test(), time.Since(begun).Round(100*time.Millisecond), left)
 						return nil
 					})
 				}
@@ -416,15 +451,19 @@ feed:
 	if first == nil {
 		first = context.Cause(ctx)
 	}
+	var stopped *train.StoppedError
+	if first != nil && (errors.As(first, &stopped) || ctx.Err() != nil && errors.Is(first, context.Cause(ctx))) {
+		return &StoppedError{Done: done, Total: len(jobs), cause: first}
+	}
 	return first
 }
 
 // run does a job, or takes its result where it is done.
-func (j *job) run(ctx context.Context) (err error) {
+func (j *job) run(ctx context.Context, o *Options) (err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.first != nil {
-		if err := j.first.run(ctx); err != nil {
+		if err := j.first.run(ctx, o); err != nil {
 			return fmt.Errorf("stage 1: %w", err)
 		}
 	}
@@ -435,15 +474,22 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
+	j.trained = true
+	var ev train.Events
+	if o.Watch != nil {
+		var end func()
+		ev, end = o.Watch(o.Variants[j.variant].Name, o.Seeds[j.seed])
+		defer end()
+	}
 	if train.HasRun(j.config.Run) {
-		j.result, err = train.Resume(ctx, j.config.Run, func(c *train.Config) { *c = j.config }, train.Events{})
+		j.result, err = train.Resume(ctx, j.config.Run, func(c *train.Config) { *c = j.config }, ev)
 		var config *train.ConfigError
 		if !errors.As(err, &config) {
 			return err
 		}
 		return fmt.Errorf("%w; remove %s to train it anew", err, j.config.Run)
 	}
-	j.result, err = train.Run(ctx, j.config, train.Events{})
+	j.result, err = train.Run(ctx, j.config, ev)
 	return err
 }
 

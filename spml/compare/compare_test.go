@@ -32,7 +32,8 @@ func TestCompare(t *testing.T) {
 	o := Options{Settings: scenes(t), Variants: v, Seeds: []uint32{1200, 1}, Dir: dir, Replicates: 100, Note: func(s string) { notes = append(notes, s) }}
 	table, err := Run(context.Background(), o)
 	require.NoError(t, err)
-	require.Len(t, notes, 6)
+	require.Len(t, notes, 7)
+	require.Equal(t, "3 methods × 2 seeds = 6 runs, 0 of them done before", notes[0])
 	require.Len(t, table.Rows, 3)
 	require.Nil(t, table.Rows[0].Difference)
 

@@ -28,6 +28,8 @@ type comparison struct {
 	seeds      string
 	jobs, reps int
 	dry        dryFlags
+	progress   string
+	reporter   *reporter
 	rows       []string // of reproduce: settings of single rows
 }
 
@@ -39,7 +41,15 @@ func (c *comparison) flags(cmd *cobra.Command) {
 	f.IntVar(&c.jobs, "jobs", 0, "runs at once (default: as many as cores on features, else 1)")
 	f.IntVar(&c.reps, "replicates", 0, "bootstrap replicates (default 1000; 200 where the scores are many)")
 	f.StringVar(&c.form, "format", "md", "table on the output: md, csv, latex or json; all four are in the folder")
+	f.StringVar(&c.progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	c.dry.add(cmd)
+	run := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) (err error) {
+		if c.reporter, err = newReporter(cmd.ErrOrStderr(), c.progress); err != nil || run == nil {
+			return err
+		}
+		return run(cmd, args)
+	}
 }
 
 func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
@@ -92,9 +102,10 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 }
 
 func (c *comparison) options(cmd *cobra.Command, settings map[string]any, variants []compare.Variant, seeds []uint32) compare.Options {
+	p := &runsReporter{r: c.reporter}
 	return compare.Options{
 		Settings: settings, Variants: variants, Seeds: seeds, Dir: c.dir, Jobs: c.jobs, Replicates: c.reps,
-		Note: func(text string) { plain.Fprintf(cmd.ErrOrStderr(), "%s\n", text) },
+		Note: p.note, Watch: p.watch,
 	}
 }
 

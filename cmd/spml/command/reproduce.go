@@ -246,8 +246,6 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 		if err := fitCost(cmd, o); err != nil || c.dry.dry {
 			return nil, err
 		}
-	default:
-		fmt.Fprintln(cmd.ErrOrStderr(), countRuns(o))
 	}
 	if c.dir == "" {
 		return nil, usageError{errors.New("--run FOLDER is missing: the runs are kept there")}
