@@ -18,7 +18,8 @@ import (
 )
 
 // upstream are operators whose kernels in libtorch end the process, or do not end, on extreme arguments.
-var upstream = []string{"RandomFrom_", "RandomTo_", "Random_", "LinalgMatrixPower", "MatrixPower"}
+// AdaptiveMaxPool2d counts through an output of 2⁶³ - 1 rows without a column, Bincount fills as many bins as it is told.
+var upstream = []string{"RandomFrom_", "RandomTo_", "Random_", "LinalgMatrixPower", "MatrixPower", "AdaptiveMaxPool2d", "Bincount"}
 
 // notOperators manage tensors and are no operators of libtorch.
 var notOperators = []string{"Free", "Backward", "Grad", "SetGrad", "OnGrad", "OnAccumulate", "Retain", "Keep", "RequiresGrad", "SetRequiresGrad"}
