@@ -195,7 +195,7 @@ func TestFixtureTokens(t *testing.T) {
 	}
 }
 
-// Every archived tensor of OpenAI's files is accounted for; parameter counts are those of models.md 1.1.
+// Every archived tensor of OpenAI's files is accounted for; parameter counts are those of the published models.
 func TestNamed(t *testing.T) {
 	var want map[string]int
 	b, err := os.ReadFile(testroot.Shared(t, "spec", "golden_models.json"))

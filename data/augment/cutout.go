@@ -8,7 +8,7 @@ import (
 )
 
 // Cutout paints a rectangle of one random colour over the picture, as DualCoOp and LAC do before RandAugment: its centre is any pixel, its half sides are
-// half of int(Factor·side + 0.5). Source: models.md 7.7.
+// half of int(Factor·side + 0.5). Source: milkxie/SPML-LAC @ a630052, lib/dataset/get_dataset.py.
 type Cutout struct{ Factor float64 }
 
 // Apply draws the centre's column and row, then red, green and blue.

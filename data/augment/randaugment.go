@@ -36,7 +36,7 @@ func steps(from, to float64, round bool) (l [10]float64) {
 	return l
 }
 
-// Operations are those of the package randaugment 1.0.2, in its order. Levels and signs: models.md 7.7.
+// Operations are those of the package randaugment 1.0.2, in its order. Levels and signs are its too.
 var Operations = []Operation{
 	{"Invert", [10]float64{}, false, func(p *pixel.RGB, _ float64, _ *rand.Rand) { Invert(p) }},
 	{"Cutout", steps(0, 20, true), false, func(p *pixel.RGB, v float64, r *rand.Rand) {
@@ -89,7 +89,7 @@ func (RandAugment) Apply(p *pixel.RGB, r *rand.Rand) (*pixel.RGB, error) {
 	return p, nil
 }
 
-// LACWeak is LAC's weak view: flip, squash to n × n. Source: models.md 7.7.
+// LACWeak is LAC's weak view: flip, squash to n × n. Source: milkxie/SPML-LAC @ a630052, lib/dataset/get_dataset.py.
 func LACWeak(n int) Pipeline {
 	return Pipeline{RandomFlip(), Resize(n, n, pixel.Bilinear)}
 }
@@ -105,12 +105,12 @@ func LACPaper(n int) Pipeline {
 	return Pipeline{RandomFlip(), Resize(n, n, pixel.Bilinear), Cutout{0.5}, RandAugment{}}
 }
 
-// DualCoOp is DualCoOp's training view: squash to n × n, Cutout, RandAugment. Source: models.md 3.4.
+// DualCoOp is DualCoOp's training view: squash to n × n, Cutout, RandAugment. Source: sunxm2357/DualCoOp @ 49e71d7, dataloaders.
 func DualCoOp(n int) Pipeline {
 	return Pipeline{Resize(n, n, pixel.Bilinear), Cutout{0.5}, RandAugment{}}
 }
 
-// SCPNet is SCPNet's training view: flip and a random resized crop to n × n. Source: models.md 3.4.
+// SCPNet is SCPNet's training view: flip and a random resized crop to n × n. Source: jameslahm/SCPNet @ d56341a.
 func SCPNet(n int) Pipeline {
 	return Pipeline{RandomFlip(), RandomResizedCrop{W: n, H: n, Filter: pixel.Bilinear}}
 }

@@ -78,7 +78,7 @@ func TestCutout(t *testing.T) {
 	for _, c := range []struct {
 		x, y, painted int
 		want          image.Rectangle
-	}{ // models.md 7.7, lac.cutout_448
+	}{ // lac.cutout_448 of the golden file
 		{0, 0, 12769, image.Rect(0, 0, 112, 112)},
 		{447, 447, 12769, image.Rect(335, 335, 448, 448)},
 		{224, 100, 47925, image.Rect(112, 0, 336, 212)},

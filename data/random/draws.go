@@ -12,7 +12,7 @@ const SplitSeed = 1200
 // Split parts n rows into training and validation rows as Cole et al. do: round(fraction·n) rows (half to even) go to validation, both
 // parts ascending. The published splits are Split(n, 0.2, SplitSeed). fraction outside [0, 1] is an error.
 //
-// Source: models.md 9.7; the released code's later sub-sampling step keeps every row and is left out.
+// Source: elijahcole/single-positive-multi-label @ 89152d5, datasets.py; the released code's later sub-sampling step keeps every row and is left out.
 func Split(n int, fraction float64, seed uint32) (train, val []int, err error) {
 	if !(fraction >= 0 && fraction <= 1) || n < 0 {
 		return nil, nil, fmt.Errorf("random: Split of %d rows with validation fraction %v: the fraction must lie in [0, 1]", n, fraction)
@@ -29,7 +29,7 @@ func Split(n int, fraction float64, seed uint32) (train, val []int, err error) {
 // values) one positive is kept as 1, everything else is 0 (unknown). A row without positives stays empty.
 //
 // One generator serves all rows in order. The negatives of a row are shuffled too although none is kept: that consumes numbers, and without
-// it the later rows would get other labels than the published ones. Source: models.md 9.7.
+// it the later rows would get other labels than the published ones. Source: elijahcole/single-positive-multi-label @ 89152d5, preproc/generate_observed_labels.py.
 func SinglePositive(labels []int8, classes int, seed uint32) ([]int8, error) {
 	if classes < 1 || len(labels)%classes != 0 {
 		return nil, fmt.Errorf("random: SinglePositive: %d labels do not fill rows of %d classes", len(labels), classes)

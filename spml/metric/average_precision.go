@@ -13,13 +13,13 @@ type Variant string
 const (
 	// Step is scikit-learn's step function: scores are grouped by equality, after each group g (in descending order)
 	// P_g = TP / seen and R_g = TP / positives, AP = Σ_g (R_g - R_{g-1})·P_g. The order inside a tie has no influence.
-	// Cole, EM, LL, GR, VLPL, LAC and AEVLP's training use it. Source: models.md 10.1.
+	// Cole, EM, LL, GR, VLPL, LAC and AEVLP's training use it. Source: scikit-learn, average_precision_score.
 	Step Variant = "step"
 	// Rank is the form of the ASL family (DualCoOp, SCPNet, ML-Decoder, AEVLP's separate script): Σ over positives of (TP at its
-	// rank / rank) / (positives + 1e-8), with the later row first among equal scores. Source: models.md 10.1.
+	// rank / rank) / (positives + 1e-8), with the later row first among equal scores. Source: Alibaba-MIIL/ASL @ 8c9e0bd, src/helper_functions/helper_functions.py.
 	Rank Variant = "rank"
 	// OpenImages is Step over the entries of a class that are not -1, as the code of LL, GR and AEVLP scores OpenImages, whose annotators saw a
-	// few classes of each image. A class without a seen entry has average precision NaN and stays out of the mean. Source: models.md 10.1.
+	// few classes of each image. A class without a seen entry has average precision NaN and stays out of the mean.
 	OpenImages Variant = "openimages"
 	// VOC2007 is the eleven-point form of Pascal VOC up to 2009: the mean over recalls 0, 0.1, …, 1 of the highest precision at that recall or
 	// above. Equal scores are one group.

@@ -59,7 +59,7 @@ func Pooled(perClass []Counts) (all Counts) {
 func Micro(perClass []Counts) PRF { return Pooled(perClass).prf() }
 
 // Macro is the unweighted mean over classes of each of the three. In the ASL family's names: CP, CR, CF1; CF1 is the mean of the
-// classes' F1, not the harmonic mean of CP and CR. Source: models.md 10.4.
+// classes' F1, not the harmonic mean of CP and CR.
 func Macro(perClass []Counts) PRF { return averaged(perClass, func(Counts) float64 { return 1 }) }
 
 // Weighted is the mean over classes weighted by their positives, as scikit-learn's average="weighted".

@@ -23,7 +23,7 @@ type Ranking struct {
 }
 
 // AtK is about the k best-scored classes of an image; among equal scores the higher class index comes first. Precision is hits/k, recall hits/positives
-// (0 without positives), Top the share of images with a hit. Source: models.md 10.3.
+// (0 without positives), Top the share of images with a hit.
 type AtK struct {
 	K         int     `json:"k"`
 	Precision float64 `json:"precision"`

@@ -43,7 +43,7 @@ type PartScores struct {
 	// Pseudo are those of the groups above but the first that the method takes for positives.
 	Pseudo  *ScoreGroup `json:"pseudo,omitempty"`
 	Correct int         `json:"pseudo_correct,omitempty"` // of Pseudo, positive by the full labels
-	// W1 is the 1-Wasserstein distance of the hidden positives' and the absent labels' scores; of Val only. Source: models.md 10.6 (GR).
+	// W1 is the 1-Wasserstein distance of the hidden positives' and the absent labels' scores; of Val only. Source: Chen et al. 2024 (GR), Fig. 3.
 	W1 *float64 `json:"w1,omitempty"`
 }
 

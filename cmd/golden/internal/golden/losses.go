@@ -20,7 +20,7 @@ func (lossCases) Detect(top map[string]any) bool {
 	return strings.HasPrefix(f, "spml-golden-losses") || f == "" && cases
 }
 
-// lossTolerance is of losses.md 0.5. Two cases of the extreme inputs lose more in float32.
+// lossTolerance is that of the golden files. Two cases of the extreme inputs lose more in float32.
 func lossTolerance(c *lossCase, dtype torch.DType) Tolerance {
 	switch dtype {
 	case torch.Float64:
