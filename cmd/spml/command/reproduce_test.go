@@ -84,6 +84,22 @@ func TestReproducePoints(t *testing.T) {
 	require.Equal(t, before.ModTime(), after.ModTime())
 }
 
+// With fewer epochs than EM+APL's warm-up its row says why it does not run and what would, and the others run. A row takes settings of its own.
+func TestReproduceLeavesOutWhatCannotRun(t *testing.T) {
+	args := []string{"reproduce", "em:table", "--data", "shapes", "--epochs", "4", "--only", "AN,EM+APL", "--dry-run"}
+	code, out, stderr := spml(t, nil, args...)
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `(?m)^EM\+APL is left out: .*--param warmup=2`, out)
+	require.Regexp(t, `(?m)^AN:`, out)
+	code, out, stderr = spml(t, nil, append(args, "--row", "EM+APL:params.warmup=2")...)
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `params.warmup:\s+2`, out)
+	require.NotContains(t, out, "left out")
+	code, _, stderr = spml(t, nil, append(args, "--row", "EM+APM:epochs=3")...)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, `has no row "EM+APM"`)
+}
+
 // onShapes are the flags with which an item's rows can be trained on small drawn pictures.
 func onShapes(it reproduce.Item, more ...string) []string {
 	args := append([]string{"reproduce", it.ID, "--data", "shapes", "--data-options", "train=12,val=4,test=4", "--epochs", "8", "--batch-size", "4", "--decoder-dim", "16", "--image-size", "32", "--seeds", "1", "--threads", "1"}, more...)
