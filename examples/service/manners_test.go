@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/internal/exiftest"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -337,4 +339,30 @@ func TestTrainingAnswers(t *testing.T) {
 	config, err := train.ReadRun(filepath.Join(o.Runs, "a"))
 	require.NoError(t, err)
 	require.EqualValues(t, 1200, config.Seed)
+}
+
+// Photos as phones write them have the labels of what Pillow's exif_transpose makes of them.
+func TestOrientation(t *testing.T) {
+	o := Options{Data: filepath.Join(t.TempDir(), "sets"), Runs: filepath.Join(t.TempDir(), "runs")}
+	drawn(t, filepath.Join(o.Data, "set"), 20)
+	s, err := New(o)
+	require.NoError(t, err)
+	srv := httptest.NewServer(s.Handler())
+	defer srv.Close()
+	defer s.Close()
+	c := client{t, srv.URL}
+	require.Equal(t, http.StatusAccepted, c.ask("POST", "/train", fmt.Sprintf(short, "a", 1), nil))
+	c.until("a", ended)
+	require.Equal(t, http.StatusOK, c.ask("POST", "/model/a", "", nil))
+	tag := func(photo []byte) (got tagged) {
+		res, err := http.Post(srv.URL+"/tag", "image/jpeg", bytes.NewReader(photo))
+		require.NoError(t, err)
+		defer res.Body.Close()
+		require.Equal(t, http.StatusOK, res.StatusCode)
+		require.NoError(t, json.NewDecoder(res.Body).Decode(&got))
+		return got
+	}
+	for _, p := range exiftest.OfPhones(t) {
+		require.Equal(t, tag(exiftest.Upright(t, p)).Labels, tag(p.Data).Labels, p.Name)
+	}
 }

@@ -1,11 +1,7 @@
 package model
 
 import (
-	"bytes"
 	"context"
-	"hash/crc32"
-	"image"
-	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,21 +13,6 @@ import (
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/exiftest"
 )
-
-// upright is the photo as Pillow turns it, as a PNG without an orientation.
-func upright(t *testing.T, p exiftest.Photo) []byte {
-	rgb, err := pixel.Decode(p.Data, pixel.Options{ApplyEXIF: true})
-	require.NoError(t, err)
-	require.Equal(t, p.CRC, crc32.ChecksumIEEE(rgb.Pix), "%s is not as Pillow has it", p.Name)
-	m := image.NewRGBA(image.Rect(0, 0, rgb.W, rgb.H))
-	for i := range rgb.W * rgb.H {
-		copy(m.Pix[4*i:], rgb.Pix[3*i:3*i+3])
-		m.Pix[4*i+3] = 255
-	}
-	var b bytes.Buffer
-	require.NoError(t, png.Encode(&b, m))
-	return b.Bytes()
-}
 
 // A photo has the labels of the picture that a viewer shows, to the bit, where the model was trained so or the caller says so; a model folder of before has no
 // record and ignores the orientation.
@@ -59,7 +40,7 @@ func TestTaggerOrientation(t *testing.T) {
 	require.True(t, applied.Pixels().ApplyEXIF)
 	turned := 0
 	for _, p := range exiftest.OfPhones(t) {
-		want, err := old.Probabilities(ctx, upright(t, p))
+		want, err := old.Probabilities(ctx, exiftest.Upright(t, p))
 		require.NoError(t, err)
 		stored, err := old.Probabilities(ctx, p.Data)
 		require.NoError(t, err)

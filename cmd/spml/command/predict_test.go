@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"image"
 	"image/png"
 	"os"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/internal/exiftest"
 )
 
 // spmlIn is spml with a standard input.
@@ -198,4 +201,27 @@ func TestPredictMany(t *testing.T) {
 	code, _, stderr = spml(t, nil, "predict", run, filepath.Join(empty, "none.jpg"), names[0])
 	require.Equal(t, exitIO, code)
 	require.Contains(t, stderr, "1 of 2 photos could not be labelled")
+}
+
+// Photos as phones write them have the labels of what Pillow's exif_transpose makes of them, to the last digit; --exif ignore takes them as they are stored.
+func TestPredictOrientation(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	code, _, stderr := spml(t, nil, "train", "--data", tinySet(t, 12), "--method", "an", "--backbone", "small_cnn", "--image-size", "32", "--epochs", "1", "--run", run)
+	require.Zero(t, code, stderr)
+	written, shown := t.TempDir(), t.TempDir()
+	for i, p := range exiftest.OfPhones(t) {
+		name := fmt.Sprintf("%03d.photo", i) // the content says what it is
+		require.NoError(t, os.WriteFile(filepath.Join(written, name+".png"), p.Data, 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(shown, name+".png"), exiftest.Upright(t, p), 0o644))
+	}
+	labels := func(folder string, more ...string) []string {
+		code, out, stderr := spml(t, nil, append([]string{"predict", run, folder, "--format", "csv"}, more...)...)
+		require.Zero(t, code, stderr)
+		return strings.Split(strings.ReplaceAll(strings.TrimSpace(out), folder, ""), "\n")
+	}
+	want := labels(shown)
+	require.Greater(t, len(want), 200)
+	require.Equal(t, want, labels(written))
+	require.Equal(t, want, labels(written, "--exif", "apply"))
+	require.NotEqual(t, want, labels(written, "--exif", "ignore"))
 }
