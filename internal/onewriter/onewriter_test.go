@@ -14,21 +14,22 @@ import (
 	"github.com/gospml/gospml/internal/onewriter"
 )
 
-// TestHolder is the other process of TestTwoProcesses.
-func TestHolder(t *testing.T) {
+// TestMain is the other process of TestTwoProcesses too.
+func TestMain(m *testing.M) {
 	path := os.Getenv("ONEWRITER_PATH")
 	if path == "" {
-		t.Skip("the other process of TestTwoProcesses")
+		os.Exit(m.Run())
 	}
-	_, err := onewriter.Take(path, "the folder")
-	require.NoError(t, err)
+	if _, err := onewriter.Take(path, "the folder"); err != nil {
+		panic(err)
+	}
 	os.Stdout.WriteString("held\n")
 	select {}
 }
 
 func TestTwoProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".lock")
-	other := exec.Command(os.Args[0], "-test.run=^TestHolder$")
+	other := exec.Command(os.Args[0])
 	other.Env = append(os.Environ(), "ONEWRITER_PATH="+path)
 	out, err := other.StdoutPipe()
 	require.NoError(t, err)

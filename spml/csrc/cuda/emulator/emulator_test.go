@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/internal/testroot"
 )
 
 // programs are the kernel files; each has a program in csrc that checks it.
@@ -63,8 +65,11 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// What breaks on purpose: an edit of a kernel file that the programs have to find.
-var breaks = []struct{ name, program, file, old, new string }{
+// broken is an edit of a kernel file that its program has to find.
+type broken struct{ name, program, file, old, new string }
+
+// What breaks on purpose.
+var breaks = []broken{
 	{"a chunk more than there is", "pointwise", "pointwise.cu", "chunk + kChunk <= l.n;", "chunk < l.n;"},
 	{"one element less at the end", "pointwise", "pointwise.cu", "l.n - at < N ? l.n - at : N", "l.n - at < N ? l.n - at - 1 : N"},
 	{"a wrong stride", "pointwise", "pointwise.cu", "(i * kThreads + static_cast<int>(threadIdx.x)) * N", "(i * (kThreads - 1) + static_cast<int>(threadIdx.x)) * N"},
@@ -119,12 +124,11 @@ func few(file, text string) string {
 	return strings.Join(out, "")
 }
 
-// TestBreaks: each break of the list is found, by a comparison or by the emulator itself, and none by the compiler.
+// TestBreaks: each break of the list is found, by a comparison or by the emulator itself, and none by the compiler. The kernels are compiled for each, so a change runs
+// one of each kind, and the night all.
 func TestBreaks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the kernels as often as there are breaks")
-	}
-	for _, b := range breaks {
+	for _, b := range testroot.Part(t, breaks, func(b broken) string { return b.name }, "labels swapped", "a wrong stride", "no barrier before the row is overwritten",
+		"a barrier for some", "channels swapped", "the worst patch for the best") {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
