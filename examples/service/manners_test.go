@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/exiftest"
+	"github.com/gospml/gospml/internal/exiftest/upright"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -363,6 +364,6 @@ func TestOrientation(t *testing.T) {
 		return got
 	}
 	for _, p := range exiftest.OfPhones(t) {
-		require.Equal(t, tag(exiftest.Upright(t, p)).Labels, tag(p.Data).Labels, p.Name)
+		require.Equal(t, tag(upright.PNG(t, p)).Labels, tag(p.Data).Labels, p.Name)
 	}
 }

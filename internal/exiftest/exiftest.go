@@ -6,9 +6,6 @@ import (
 	"compress/zlib"
 	"encoding/base64"
 	"encoding/json"
-	"hash/crc32"
-	"image"
-	"image/png"
 	"io"
 	"os"
 	"regexp"
@@ -16,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/testroot"
 )
 
@@ -65,19 +61,4 @@ func OfPhones(t testing.TB) []Photo {
 	}
 	require.GreaterOrEqual(t, len(some), 200)
 	return some
-}
-
-// Upright is the picture that a viewer shows, as a PNG without an orientation; its pixels are Pillow's to the bit.
-func Upright(t testing.TB, p Photo) []byte {
-	rgb, err := pixel.Decode(p.Data, pixel.Options{ApplyEXIF: true})
-	require.NoError(t, err)
-	require.Equal(t, p.CRC, crc32.ChecksumIEEE(rgb.Pix), "%s is not as Pillow has it", p.Name)
-	m := image.NewRGBA(image.Rect(0, 0, rgb.W, rgb.H))
-	for i := range rgb.W * rgb.H {
-		copy(m.Pix[4*i:], rgb.Pix[3*i:3*i+3])
-		m.Pix[4*i+3] = 255
-	}
-	var b bytes.Buffer
-	require.NoError(t, png.Encode(&b, m))
-	return b.Bytes()
 }

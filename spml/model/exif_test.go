@@ -12,6 +12,7 @@ import (
 
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/exiftest"
+	"github.com/gospml/gospml/internal/exiftest/upright"
 )
 
 // A photo has the labels of the picture that a viewer shows, to the bit, where the model was trained so or the caller says so; a model folder of before has no
@@ -40,7 +41,7 @@ func TestTaggerOrientation(t *testing.T) {
 	require.True(t, applied.Pixels().ApplyEXIF)
 	turned := 0
 	for _, p := range exiftest.OfPhones(t) {
-		want, err := old.Probabilities(ctx, exiftest.Upright(t, p))
+		want, err := old.Probabilities(ctx, upright.PNG(t, p))
 		require.NoError(t, err)
 		stored, err := old.Probabilities(ctx, p.Data)
 		require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/testroot"
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/model"
 )
 
 // TestMainPathsOnDrawnPictures takes the way of a user with what is in the repository, no data root: look at data, train, score, label odd and broken photos,
@@ -52,7 +52,7 @@ func TestMainPathsOnDrawnPictures(t *testing.T) {
 	}
 	require.Equal(t, labelled, strings.Count(out, "\n"), "each good photo has a line")
 
-	tagger, err := train.Load(run, train.TaggerOptions{})
+	tagger, err := model.OpenTagger(run, model.TaggerOptions{})
 	require.NoError(t, err)
 	defer tagger.Close()
 	for name, want := range golden.Files {

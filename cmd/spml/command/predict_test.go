@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/exiftest"
+	"github.com/gospml/gospml/internal/exiftest/upright"
 )
 
 // spmlIn is spml with a standard input.
@@ -212,7 +213,7 @@ func TestPredictOrientation(t *testing.T) {
 	for i, p := range exiftest.OfPhones(t) {
 		name := fmt.Sprintf("%03d.photo", i) // the content says what it is
 		require.NoError(t, os.WriteFile(filepath.Join(written, name+".png"), p.Data, 0o644))
-		require.NoError(t, os.WriteFile(filepath.Join(shown, name+".png"), exiftest.Upright(t, p), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(shown, name+".png"), upright.PNG(t, p), 0o644))
 	}
 	labels := func(folder string, more ...string) []string {
 		code, out, stderr := spml(t, nil, append([]string{"predict", run, folder, "--format", "csv"}, more...)...)
