@@ -318,20 +318,28 @@ func TestMixedClients(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// The answers about a training have one case, its seed is the command's, and no folder of the service's stands in them.
-func TestTrainingAnswers(t *testing.T) {
+// serviceOnDrawn runs a service over a data set of drawn pictures until the test ends.
+func serviceOnDrawn(t *testing.T) (Options, client) {
+	t.Helper()
 	o := Options{Data: filepath.Join(t.TempDir(), "sets"), Runs: filepath.Join(t.TempDir(), "runs")}
 	drawn(t, filepath.Join(o.Data, "set"), 20)
 	s, err := New(o)
 	require.NoError(t, err)
 	srv := httptest.NewServer(s.Handler())
-	defer srv.Close()
-	defer s.Close()
-	c := client{t, srv.URL}
+	t.Cleanup(func() {
+		require.NoError(t, s.Close())
+		srv.Close()
+	})
+	return o, client{t, srv.URL}
+}
+
+// The answers about a training have one case, its seed is the command's, and no folder of the service's stands in them.
+func TestTrainingAnswers(t *testing.T) {
+	o, c := serviceOnDrawn(t)
 	body := strings.Replace(fmt.Sprintf(short, "a", 1), `, "seed": 1`, "", 1)
 	require.Equal(t, http.StatusAccepted, c.ask("POST", "/train", body, nil))
 	c.until("a", ended)
-	_, text := request(t, "GET", srv.URL+"/train/a", nil)
+	_, text := request(t, "GET", c.url+"/train/a", nil)
 	require.Contains(t, text, `"phase":"`)
 	require.Contains(t, text, `"images_per_sec":`)
 	require.NotRegexp(t, `"[A-Z][a-zA-Z]*":`, text)
@@ -344,19 +352,12 @@ func TestTrainingAnswers(t *testing.T) {
 
 // Photos as phones write them have the labels of what Pillow's exif_transpose makes of them.
 func TestOrientation(t *testing.T) {
-	o := Options{Data: filepath.Join(t.TempDir(), "sets"), Runs: filepath.Join(t.TempDir(), "runs")}
-	drawn(t, filepath.Join(o.Data, "set"), 20)
-	s, err := New(o)
-	require.NoError(t, err)
-	srv := httptest.NewServer(s.Handler())
-	defer srv.Close()
-	defer s.Close()
-	c := client{t, srv.URL}
+	_, c := serviceOnDrawn(t)
 	require.Equal(t, http.StatusAccepted, c.ask("POST", "/train", fmt.Sprintf(short, "a", 1), nil))
 	c.until("a", ended)
 	require.Equal(t, http.StatusOK, c.ask("POST", "/model/a", "", nil))
 	tag := func(photo []byte) (got tagged) {
-		res, err := http.Post(srv.URL+"/tag", "image/jpeg", bytes.NewReader(photo))
+		res, err := http.Post(c.url+"/tag", "image/jpeg", bytes.NewReader(photo))
 		require.NoError(t, err)
 		defer res.Body.Close()
 		require.Equal(t, http.StatusOK, res.StatusCode)
