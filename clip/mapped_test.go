@@ -13,19 +13,25 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// A float32 model lies in its file: the weights are those that reading gives, what is written to them stays in memory, and Close lets go of the file.
-func TestMappedWeights(t *testing.T) {
+// savedFloat32 is a model's folder with its one file of float32 weights, and the inputs and outputs that belong to it.
+func savedFloat32(t *testing.T) (dir, path string, expected nn.StateDict) {
+	t.Helper()
 	from := filepath.Join(testroot.Testdata("clip", "variants"), "oc_nonsquare")
 	expected, _, err := nn.LoadSafetensors(filepath.Join(from, "expected.safetensors"))
 	require.NoError(t, err)
 	c, _, err := Load(from, LoadOptions{})
 	require.NoError(t, err)
-	dir := t.TempDir()
+	dir = t.TempDir()
 	require.NoError(t, Save(dir, c, torch.Float32))
 	files, err := filepath.Glob(filepath.Join(dir, "*.safetensors"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	path := files[0]
+	return dir, files[0], expected
+}
+
+// A float32 model lies in its file: the weights are those that reading gives, what is written to them stays in memory, and Close lets go of the file.
+func TestMappedWeights(t *testing.T) {
+	dir, path, expected := savedFloat32(t)
 	before, err := os.ReadFile(path)
 	require.NoError(t, err)
 	inMemory := func() bool {
@@ -63,16 +69,7 @@ func TestMappedWeights(t *testing.T) {
 // A model whose mapped file was written to or cut short in place says so and does not touch it; one whose file was replaced by a rename goes on. What others may write
 // is read instead of mapped.
 func TestMappedWeightsThatChange(t *testing.T) {
-	from := filepath.Join(testroot.Testdata("clip", "variants"), "oc_nonsquare")
-	expected, _, err := nn.LoadSafetensors(filepath.Join(from, "expected.safetensors"))
-	require.NoError(t, err)
-	c, _, err := Load(from, LoadOptions{})
-	require.NoError(t, err)
-	dir := t.TempDir()
-	require.NoError(t, Save(dir, c, torch.Float32))
-	files, err := filepath.Glob(filepath.Join(dir, "*.safetensors"))
-	require.NoError(t, err)
-	path := files[0]
+	dir, path, expected := savedFloat32(t)
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	encode := func(m *Model) error {
