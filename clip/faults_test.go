@@ -16,7 +16,8 @@ import (
 	"github.com/gospml/gospml/internal/caught"
 )
 
-// TestFaultsInPartsBreakOnePhoto: a caller's function runs on goroutines of the preprocessor, where a panic would end the program.
+// TestFaultsInPartsBreakOnePhoto: a caller's function runs on goroutines of the preprocessor, where a panic would end
+// the program.
 func TestFaultsInPartsBreakOnePhoto(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, png.Encode(&b, image.NewRGBA(image.Rect(0, 0, 30, 20))))

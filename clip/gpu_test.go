@@ -21,7 +21,8 @@ func card(t *testing.T) {
 	require.NoError(t, cuda.Available())
 }
 
-// gpuModels are random models of a released shape: on the CPU in float32 and on the card as o says, with the same values.
+// gpuModels are random models of a released shape: on the CPU in float32 and on the card as o says, with the same
+// values.
 func gpuModels(t *testing.T, name string, o Options) (want, got *Model) {
 	t.Helper()
 	make := func(o Options) *Model {

@@ -13,11 +13,13 @@ import (
 // defaultGraphs is how many shapes of input are kept as graphs.
 const defaultGraphs = 8
 
-// graphs are forward passes that a card runs in one launch, one for each tower and shape of input that came twice. Each reads and writes buffers of its own, and all of them are queued
-// into the default stream of the device, one after the other; so they share the memory of what lies between.
+// graphs are forward passes that a card runs in one launch, one for each tower and shape of input that came twice. Each
+// reads and writes buffers of its own, and all of them are queued into the default stream of the device, one after the
+// other; so they share the memory of what lies between.
 type graphs struct {
 	limit int
-	// thread runs f on the thread of captures, where warm and record are called: what libraries set up belongs to a thread.
+	// thread runs f on the thread of captures, where warm and record are called: what libraries set up belongs to a
+	// thread.
 	thread func(f func() error) error
 	// warm runs f in the stream of captures, so that libraries set themselves up before one.
 	warm func(f func() error) error

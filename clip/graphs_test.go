@@ -48,7 +48,8 @@ func (p *playedBack) graphs(limit int) *graphs {
 		}}
 }
 
-// What graphs give is what the towers give, for every batch size and many goroutines, and no more of them are kept than may be.
+// What graphs give is what the towers give, for every batch size and many goroutines, and no more of them are kept than
+// may be.
 func TestGraphsOfShapes(t *testing.T) {
 	dir := filepath.Join(testroot.Testdata("clip", "variants"), "oc_nonsquare")
 	open := func() *Model {

@@ -25,9 +25,10 @@ type LoadOptions struct {
 	// ImageSize, height and width, of files without a configuration whose position embeddings form no square.
 	ImageSize [2]int
 
-	// Copy reads the weights instead of mapping a safetensors file into memory. A mapped file must not be written to or cut short while the model lives; to replace one, write
-	// beside it and rename. A model whose file was changed in place says so at its next call ([ErrChanged]); one that is cut while a call runs ends the process. Only Open maps, only what
-	// it uses as it is stored, and only files that nobody but this user and root can change.
+	// Copy reads the weights instead of mapping a safetensors file into memory. A mapped file must not be written to or
+	// cut short while the model lives; to replace one, write beside it and rename. A model whose file was changed in place
+	// says so at its next call ([ErrChanged]); one that is cut while a call runs ends the process. Only Open maps, only
+	// what it uses as it is stored, and only files that nobody but this user and root can change.
 	Copy bool
 
 	mapped bool        // use the weights where they lie in the file
@@ -61,10 +62,11 @@ func (l *Loaded) String() string {
 	return b.String()
 }
 
-// Load reads a CLIP in any of the forms that are about, found by content and never by the name alone: OpenAI's .pt (TorchScript archive or state dict), open_clip's
-// .safetensors or .bin with its configuration (also with the prefixes module., text. and wrappers), a Hugging Face folder (sharded too), this module's own folder, and bare
-// safetensors whose architecture is inferred. path is a folder or one of its files. Weights become float32, the mode is evaluation. Missing, unexpected and mis-shaped tensors
-// are an error with a table (a *nn.LoadError).
+// Load reads a CLIP in any of the forms that are about, found by content and never by the name alone: OpenAI's .pt
+// (TorchScript archive or state dict), open_clip's .safetensors or .bin with its configuration (also with the prefixes
+// module., text. and wrappers), a Hugging Face folder (sharded too), this module's own folder, and bare safetensors
+// whose architecture is inferred. path is a folder or one of its files. Weights become float32, the mode is evaluation.
+// Missing, unexpected and mis-shaped tensors are an error with a table (a *nn.LoadError).
 func Load(path string, o LoadOptions) (*CLIP, *Loaded, error) {
 	f, err := find(path)
 	if err != nil {
@@ -203,7 +205,8 @@ func (f *found) addJSON(path string) error {
 	return nil
 }
 
-// choose opens the one file of a folder that is a CLIP; of several the first of safetensors, TorchScript, other PyTorch files.
+// choose opens the one file of a folder that is a CLIP; of several the first of safetensors, TorchScript, other PyTorch
+// files.
 func (f *found) choose(candidates []string) error {
 	type fit struct {
 		w    *weights
@@ -375,7 +378,8 @@ func (f *found) config(o LoadOptions, names map[string]string, whose naming, l *
 	return c, err
 }
 
-// assign gives the parameters of m the file's values, one tensor at a time. freeze, where it is not 0, packs the blocks on the way.
+// assign gives the parameters of m the file's values, one tensor at a time. freeze, where it is not 0, packs the blocks
+// on the way.
 func assign(m *CLIP, w *weights, names map[string]string, whose naming, l *Loaded, freeze torch.DType) error {
 	report := &nn.LoadReport{}
 	used := map[string]bool{}

@@ -29,7 +29,8 @@ func savedFloat32(t *testing.T) (dir, path string, expected nn.StateDict) {
 	return dir, files[0], expected
 }
 
-// A float32 model lies in its file: the weights are those that reading gives, what is written to them stays in memory, and Close lets go of the file.
+// A float32 model lies in its file: the weights are those that reading gives, what is written to them stays in memory,
+// and Close lets go of the file.
 func TestMappedWeights(t *testing.T) {
 	dir, path, expected := savedFloat32(t)
 	before, err := os.ReadFile(path)
@@ -66,8 +67,8 @@ func TestMappedWeights(t *testing.T) {
 	require.False(t, inMemory(), "the file is still mapped")
 }
 
-// A model whose mapped file was written to or cut short in place says so and does not touch it; one whose file was replaced by a rename goes on. What others may write
-// is read instead of mapped.
+// A model whose mapped file was written to or cut short in place says so and does not touch it; one whose file was
+// replaced by a rename goes on. What others may write is read instead of mapped.
 func TestMappedWeightsThatChange(t *testing.T) {
 	dir, path, expected := savedFloat32(t)
 	whole, err := os.ReadFile(path)

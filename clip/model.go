@@ -18,15 +18,17 @@ import (
 // Options of Open and NewModel. The zero value is float32 with 32 pictures or prompts at a time.
 type Options struct {
 	Load LoadOptions
-	// DType of weights and arithmetic: Float32 (the zero value stands for it), BFloat16 or Float16. Embeddings come out as float32 always.
+	// DType of weights and arithmetic: Float32 (the zero value stands for it), BFloat16 or Float16. Embeddings come out as
+	// float32 always.
 	DType torch.DType
-	// Plain keeps the towers as they are loaded: parameters stay accessible, and the model is slower. Without it bfloat16 weights are packed (see [CLIP.Freeze]) and a
-	// ModifiedResNet's norms become part of its convolutions.
+	// Plain keeps the towers as they are loaded: parameters stay accessible, and the model is slower. Without it bfloat16
+	// weights are packed (see [CLIP.Freeze]) and a ModifiedResNet's norms become part of its convolutions.
 	Plain bool
-	// Device is where the weights lie and the arithmetic happens; the zero value is the CPU. Inputs may lie anywhere, results come to the CPU.
+	// Device is where the weights lie and the arithmetic happens; the zero value is the CPU. Inputs may lie anywhere,
+	// results come to the CPU.
 	Device torch.Device
-	// Graphs is how many shapes of input a card keeps as CUDA graphs, which it runs in one launch each: a shape that comes a second time becomes one, the one that was not used
-	// for longest goes. 0 means 8, below 0 none.
+	// Graphs is how many shapes of input a card keeps as CUDA graphs, which it runs in one launch each: a shape that comes
+	// a second time becomes one, the one that was not used for longest goes. 0 means 8, below 0 none.
 	Graphs int
 	// Batch is how many pictures or texts go through a tower at once; 0 means 32.
 	Batch int
@@ -40,8 +42,8 @@ type Options struct {
 	Pixels pixel.Options
 }
 
-// Model is a CLIP for inference. Safe for many goroutines over one set of weights: a call that is alone uses all threads, calls that run at the same time use one
-// thread each, on a fixed number of workers.
+// Model is a CLIP for inference. Safe for many goroutines over one set of weights: a call that is alone uses all
+// threads, calls that run at the same time use one thread each, on a fixed number of workers.
 type Model struct {
 	clip   *CLIP
 	loaded *Loaded // nil for NewModel
@@ -330,8 +332,8 @@ func join(parts []*torch.Tensor, width int) (out *torch.Tensor, err error) {
 	return out, err
 }
 
-// EncodeImage maps prepared pictures [n, 3, H, W] (any floating type; see [Preprocess]) to embeddings [n, E], float32 and not normalised. H and W may differ from
-// the model's. The caller frees the result, or leaves it to the collector.
+// EncodeImage maps prepared pictures [n, 3, H, W] (any floating type; see [Preprocess]) to embeddings [n, E], float32
+// and not normalised. H and W may differ from the model's. The caller frees the result, or leaves it to the collector.
 func (m *Model) EncodeImage(ctx context.Context, x *torch.Tensor) (*torch.Tensor, error) {
 	if m.clip.Visual == nil {
 		return nil, errNoImages
@@ -345,7 +347,8 @@ func (m *Model) EncodeImage(ctx context.Context, x *torch.Tensor) (*torch.Tensor
 	})
 }
 
-// Details is EncodeImage with tokens and attention maps as float32, all rows at once; see [Details]. The caller frees the tensors.
+// Details is EncodeImage with tokens and attention maps as float32, all rows at once; see [Details]. The caller frees
+// the tensors.
 func (m *Model) Details(ctx context.Context, x *torch.Tensor, want Want) (d Details, err error) {
 	if m.clip.Visual == nil {
 		return d, errNoImages
@@ -367,7 +370,8 @@ func (m *Model) Details(ctx context.Context, x *torch.Tensor, want Want) (d Deta
 	return d, err
 }
 
-// Prepare decodes files (their bytes) into a batch of pictures [n, 3, H, W]. A picture that cannot be read is a *PictureError.
+// Prepare decodes files (their bytes) into a batch of pictures [n, 3, H, W]. A picture that cannot be read is a
+// *PictureError.
 func (m *Model) Prepare(ctx context.Context, files [][]byte) (*torch.Tensor, error) {
 	return m.prepare(ctx, len(files), func(i int) ([]byte, error) { return files[i], nil })
 }
@@ -472,8 +476,9 @@ func (m *Model) tokens(texts []string) (*tokenizer.Batch, error) {
 	return m.tok.Batch(texts, c.ContextLength), nil
 }
 
-// EncodeText maps texts to embeddings [n, E], float32 and not normalised. Texts longer than the context are cut, with the end token kept. Texts of similar length share a batch, and
-// what follows the longest one's end is not computed, because nothing reads it.
+// EncodeText maps texts to embeddings [n, E], float32 and not normalised. Texts longer than the context are cut, with
+// the end token kept. Texts of similar length share a batch, and what follows the longest one's end is not computed,
+// because nothing reads it.
 func (m *Model) EncodeText(ctx context.Context, texts []string) (*torch.Tensor, error) {
 	ids, _, err := m.Tokenize(texts)
 	if err != nil {
@@ -555,8 +560,9 @@ type classEntry struct {
 // DefaultTemplate is used where no templates are given. {} stands for the class.
 const DefaultTemplate = "a photo of a {}."
 
-// ClassFeatures are the normalised embeddings of classes, [C, E]: of each class the mean over its prompts' normalised embeddings, normalised (Radford et al. 2021, section
-// 3.1.4). No templates means DefaultTemplate. The result is kept for the next call with the same prompts and belongs to the model: do not change or free it.
+// ClassFeatures are the normalised embeddings of classes, [C, E]: of each class the mean over its prompts' normalised
+// embeddings, normalised (Radford et al. 2021, section 3.1.4). No templates means DefaultTemplate. The result is kept
+// for the next call with the same prompts and belongs to the model: do not change or free it.
 func (m *Model) ClassFeatures(ctx context.Context, classes, templates []string) (*torch.Tensor, error) {
 	if len(classes) == 0 {
 		return nil, fmt.Errorf("clip: there are no classes")

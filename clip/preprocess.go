@@ -16,18 +16,22 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// Preprocess says how a picture becomes a tower's input. Pictures are made RGB first, then resized, cropped, divided by 255 and normalised.
+// Preprocess says how a picture becomes a tower's input. Pictures are made RGB first, then resized, cropped, divided by
+// 255 and normalised.
 type Preprocess struct {
 	Mean          [3]float32    `json:"mean"`
 	Std           [3]float32    `json:"std"`
 	Resize        Resize        `json:"resize"`
 	Interpolation Interpolation `json:"interpolation"`
 	Crop          CropRule      `json:"crop"`
-	// ResizeTo is the short side's length where it is not the image's (Hugging Face's size beside crop_size); 0: the image's.
+	// ResizeTo is the short side's length where it is not the image's (Hugging Face's size beside crop_size); 0: the
+	// image's.
 	ResizeTo int `json:"resize_to,omitempty"`
-	// Via squashes to a square of this side first and resizes the normalised result with torch's antialiased bilinear kernel (VLPL); 0: not.
+	// Via squashes to a square of this side first and resizes the normalised result with torch's antialiased bilinear
+	// kernel (VLPL); 0: not.
 	Via int `json:"via,omitempty"`
-	// Backend chooses the resampling: Pillow's (the default, what all released models were trained and measured with), or torchvision's.
+	// Backend chooses the resampling: Pillow's (the default, what all released models were trained and measured with), or
+	// torchvision's.
 	Backend Backend `json:"backend,omitempty"`
 }
 
@@ -194,7 +198,8 @@ type Preprocessor struct {
 	pinned  bool // batches lie in page-locked memory
 }
 
-// NewPreprocessor makes a preprocessor for pictures of h × w. workers is how many decode at once; < 1 means one per core.
+// NewPreprocessor makes a preprocessor for pictures of h × w. workers is how many decode at once; < 1 means one per
+// core.
 func NewPreprocessor(p Preprocess, h, w, workers int, o pixel.Options) (*Preprocessor, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -225,8 +230,8 @@ func (d *decoding) open(o pixel.Options) (err error) {
 	return err
 }
 
-// Batch decodes files (their bytes; JPEG and what package pixel reads) to float32 [len(files), 3, H, W]. The error names the first file that failed by its place.
-// Inside a scope the result belongs to it.
+// Batch decodes files (their bytes; JPEG and what package pixel reads) to float32 [len(files), 3, H, W]. The error
+// names the first file that failed by its place. Inside a scope the result belongs to it.
 func (p *Preprocessor) Batch(ctx context.Context, files [][]byte) (*torch.Tensor, error) {
 	return p.batch(ctx, len(files), func(i int) ([]byte, error) { return files[i], nil })
 }

@@ -27,12 +27,14 @@ const (
 
 var errFrozen = errors.New("clip: the model is frozen; its weights cannot be written any more")
 
-// Save writes a CLIP into a folder in this module's own form: model.safetensors with OpenAI's names, and clip_config.json, which is also in the weights' metadata, so
-// that the one file is enough. dtype is the type of the stored weights; 0 keeps float32.
+// Save writes a CLIP into a folder in this module's own form: model.safetensors with OpenAI's names, and
+// clip_config.json, which is also in the weights' metadata, so that the one file is enough. dtype is the type of the
+// stored weights; 0 keeps float32.
 func Save(dir string, m *CLIP, dtype torch.DType) error { return Export(dir, m, Own, dtype) }
 
-// Export writes a CLIP into a folder in a form that other libraries read: Hugging Face (config.json, model.safetensors, preprocessor_config.json, the
-// tokenizer's files), open_clip (open_clip_config.json, open_clip_model.safetensors). What a form cannot say is an error.
+// Export writes a CLIP into a folder in a form that other libraries read: Hugging Face (config.json, model.safetensors,
+// preprocessor_config.json, the tokenizer's files), open_clip (open_clip_config.json, open_clip_model.safetensors).
+// What a form cannot say is an error.
 func Export(dir string, m *CLIP, form Form, dtype torch.DType) error {
 	sd := nn.StateDictOf(m)
 	for _, l := range nn.Modules(m) {
@@ -111,7 +113,8 @@ func Export(dir string, m *CLIP, form Form, dtype torch.DType) error {
 	return nil
 }
 
-// decimal is written with a point or an exponent: Python's libraries take 1 for an int and refuse it where they want a float.
+// decimal is written with a point or an exponent: Python's libraries take 1 for an int and refuse it where they want a
+// float.
 type decimal float64
 
 // MarshalJSON writes 1 as 1.0.

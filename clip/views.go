@@ -12,10 +12,12 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// Views decodes each file once and prepares n parts of it, each as if it were a photo of its own: float32 [len(files)·n, 3, H, W], part j of file i in row
-// i·n + j. parts gives the n parts of file i, which is w × h pixels; it may run on any goroutine. Without parts n is 1: the whole photo, as Batch gives it.
+// Views decodes each file once and prepares n parts of it, each as if it were a photo of its own: float32
+// [len(files)·n, 3, H, W], part j of file i in row i·n + j. parts gives the n parts of file i, which is w × h pixels;
+// it may run on any goroutine. Without parts n is 1: the whole photo, as Batch gives it.
 //
-// A file that cannot be read leaves zeros and its reason in broken, which has an entry a file; it is no error. The caller frees x.
+// A file that cannot be read leaves zeros and its reason in broken, which has an entry a file; it is no error. The
+// caller frees x.
 func (p *Preprocessor) Views(ctx context.Context, files [][]byte, n int, parts func(i, w, h int) ([]image.Rectangle, error)) (x *torch.Tensor, broken []error, err error) {
 	if n < 1 || parts == nil && n != 1 {
 		return nil, nil, fmt.Errorf("clip: %d views of a picture", n)

@@ -222,7 +222,8 @@ func openIndex(path string) (*weights, error) {
 	return w, nil
 }
 
-// mapped gives a tensor as it lies in its file, without reading it: pages come with their first use, and none of them is copied. nil where that cannot be done.
+// mapped gives a tensor as it lies in its file, without reading it: pages come with their first use, and none of them
+// is copied. nil where that cannot be done.
 func (w *weights) mapped(s stored, dtype torch.DType) *torch.Tensor {
 	if w.maps == nil || s.path == "" || s.dtype != dtype || s.bytes == 0 || s.from%int64(dtype.Size()) != 0 {
 		return nil

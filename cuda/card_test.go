@@ -13,7 +13,8 @@ import (
 	"github.com/gospml/gospml/torch/optim"
 )
 
-// TestGPUOrderOfUse: a seed, a convolution and a backward on the CPU come first; the card works all the same. It runs alone in its process (run.sh).
+// TestGPUOrderOfUse: a seed, a convolution and a backward on the CPU come first; the card works all the same. It runs
+// alone in its process (run.sh).
 func TestGPUOrderOfUse(t *testing.T) {
 	if DeviceCount() == 0 {
 		t.Skip("there is no card")
@@ -27,7 +28,8 @@ func TestGPUOrderOfUse(t *testing.T) {
 	require.Equal(t, []float32{2, 2, 2, 2}, torch.ToSlice[float32](y.Grad()))
 }
 
-// TestGPUCaptureOnFreshThread: a thread that has called nothing of the card captures a product, which wants cuBLAS's handle.
+// TestGPUCaptureOnFreshThread: a thread that has called nothing of the card captures a product, which wants cuBLAS's
+// handle.
 func TestGPUCaptureOnFreshThread(t *testing.T) {
 	gpu(t)
 	x := torch.Ones(torch.S(64, 64), torch.CUDA(0))
@@ -80,7 +82,8 @@ func TestGPUCaptures(t *testing.T) {
 	require.LessOrEqual(t, reserved[2], reserved[0]+64<<20)
 }
 
-// TestGPUFailedCapture: behind a capture that fails, random numbers, the cache and running out of memory work as before.
+// TestGPUFailedCapture: behind a capture that fails, random numbers, the cache and running out of memory work as
+// before.
 func TestGPUFailedCapture(t *testing.T) {
 	gpu(t)
 	x := torch.Ones(torch.S(1024), torch.CUDA(0))
@@ -128,7 +131,8 @@ func TestGPUPressure(t *testing.T) {
 	}
 }
 
-// TestGPURecorded: 100 steps of a recorded training step on the card are those of eager code; a schedule of the rate too.
+// TestGPURecorded: 100 steps of a recorded training step on the card are those of eager code; a schedule of the rate
+// too.
 func TestGPURecorded(t *testing.T) {
 	gpu(t)
 	train := func(recorded, schedule bool) []float64 {

@@ -12,11 +12,12 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// Graph is recorded work that is launched as one. It reads and writes the memory of the tensors that it was captured with: copy new
-// inputs into them, then Replay, then read the results.
+// Graph is recorded work that is launched as one. It reads and writes the memory of the tensors that it was captured
+// with: copy new inputs into them, then Replay, then read the results.
 type Graph struct{ h atomic.Uint64 }
 
-// capturer is what captures of a device share: cuBLAS keeps a workspace (32 MiB on Hopper) for each thread and stream that it has seen.
+// capturer is what captures of a device share: cuBLAS keeps a workspace (32 MiB on Hopper) for each thread and stream
+// that it has seen.
 type capturer struct {
 	mu     sync.Mutex // one capture at a time
 	stream *Stream
@@ -49,8 +50,9 @@ func capturerOf(device int) (*capturer, error) {
 	return c, nil
 }
 
-// OnCaptureThread runs f on the one OS thread that a device has for captures, in the stream of Capture. Work that is to be captured is run there before: the handles and plans
-// of cuBLAS and cuDNN belong to a thread and cannot be made within a capture. The caller's modes and scopes do not hold there. A panic of f is the error.
+// OnCaptureThread runs f on the one OS thread that a device has for captures, in the stream of Capture. Work that is to
+// be captured is run there before: the handles and plans of cuBLAS and cuDNN belong to a thread and cannot be made
+// within a capture. The caller's modes and scopes do not hold there. A panic of f is the error.
 func OnCaptureThread(device int, f func() error) error {
 	c, err := capturerOf(device)
 	if err != nil {
@@ -92,9 +94,10 @@ func (c *capturer) beside(device int, f func() error) error {
 	return before.Wait(c.stream)
 }
 
-// Capture records what f queues into the device's stream for captures instead of running it. Run the same work a few times before on the same OS thread (WarmUp within OnCaptureThread), so
-// that libraries have set themselves up. f must not read values, wait, or allocate outside libtorch. Graphs that never run at the same time may share memory: name one of them as shared, else
-// nil. Captures of a device wait for each other.
+// Capture records what f queues into the device's stream for captures instead of running it. Run the same work a few
+// times before on the same OS thread (WarmUp within OnCaptureThread), so that libraries have set themselves up. f must
+// not read values, wait, or allocate outside libtorch. Graphs that never run at the same time may share memory: name
+// one of them as shared, else nil. Captures of a device wait for each other.
 func Capture(device int, shared *Graph, f func() error) (*Graph, error) {
 	c, err := capturerOf(device)
 	if err != nil {

@@ -55,8 +55,9 @@ var open = sync.OnceValue(func() error {
 	return nil
 })
 
-// libtorch looks for its CUDA part once, at the first seed, convolution or backward, and starts autograd's threads for the devices that are there then: where there is
-// a card, that part is opened as soon as libtorch is, also for a program that uses the card later. What fails is said when the card is asked for.
+// libtorch looks for its CUDA part once, at the first seed, convolution or backward, and starts autograd's threads for
+// the devices that are there then: where there is a card, that part is opened as soon as libtorch is, also for a
+// program that uses the card later. What fails is said when the card is asked for.
 func init() {
 	engine.Loaded(func() {
 		if abi.Driver() == "" {

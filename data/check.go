@@ -31,7 +31,8 @@ type CheckOptions struct {
 	Decode     pixel.Options
 }
 
-// CheckPhotos reads every photo of d whole, decodes it, and calls f with each, in the order of rows, on one goroutine. An error of f ends it.
+// CheckPhotos reads every photo of d whole, decodes it, and calls f with each, in the order of rows, on one goroutine.
+// An error of f ends it.
 func CheckPhotos(ctx context.Context, d *Dataset, o CheckOptions, f func(Photo) error) error {
 	raw, ok := d.Source.(RawSource)
 	if !ok {

@@ -30,7 +30,8 @@ type CSVOptions struct {
 //	observed_<seed>.csv   as labels.csv with -1, 0, 1   what training may see, for this seed; optional
 //	observed.csv          the same for every seed; optional
 //
-// labels.csv may be absent where an observed file is there: then the rows and classes are those of that file and nothing can be scored.
+// labels.csv may be absent where an observed file is there: then the rows and classes are those of that file and
+// nothing can be scored.
 //
 // What is absent is made, and [Info] of the result says how:
 //   - No observed file: one positive of each row is drawn by [random.SinglePositive] with the seed over all rows in file order.
@@ -39,8 +40,8 @@ type CSVOptions struct {
 //   - No split.csv: the same rule first moves 20 % of all rows to test, then 20 % of the rest to val (64/16/20), because scores of the
 //     rows on which the best epoch was chosen are too good. Without full labels no row is a test row.
 //
-// Wrong files give a [*FormatError] with file and line, among them a named image that does not exist. Images are not decoded here. Paths that leave
-// the folder are refused, links too. The caller closes the Dataset.
+// Wrong files give a [*FormatError] with file and line, among them a named image that does not exist. Images are not
+// decoded here. Paths that leave the folder are refused, links too. The caller closes the Dataset.
 func OpenCSV(dir string, opt CSVOptions) (*Dataset, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

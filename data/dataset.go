@@ -43,7 +43,8 @@ func ParseSplit(name string) (Split, error) {
 
 // Dataset is a list of images with labels: N rows, C classes. Matrices are row-major [N, C].
 //
-// Nothing in the package changes a Dataset after it was made, so many goroutines may read one; whoever writes into its slices must be alone.
+// Nothing in the package changes a Dataset after it was made, so many goroutines may read one; whoever writes into its
+// slices must be alone.
 type Dataset struct {
 	Name     string
 	Classes  []string  // [C], the columns
@@ -123,8 +124,8 @@ func (d *Dataset) FullyLabelled(rows []int) bool {
 
 func (d *Dataset) fullOf(s Split) bool { return d.FullyLabelled(d.Rows(s)) }
 
-// Subset returns a data set of the given rows in the given order; row i of it is row rows[i] of d. Labels are copied, images are read
-// through d's Source. A row outside d, or given twice, is an error.
+// Subset returns a data set of the given rows in the given order; row i of it is row rows[i] of d. Labels are copied,
+// images are read through d's Source. A row outside d, or given twice, is an error.
 func (d *Dataset) Subset(rows []int) (*Dataset, error) {
 	s := &Dataset{Name: d.Name, Classes: d.Classes, Images: make([]string, len(rows)), Split: make([]Split, len(rows)), Info: d.Info}
 	seen := make([]bool, d.N())
@@ -158,8 +159,8 @@ func (d *Dataset) Subset(rows []int) (*Dataset, error) {
 	return s, nil
 }
 
-// WithSinglePositives returns a data set that shares everything with d but whose observed labels are one positive of each row, drawn by
-// [random.SinglePositive] over all rows in order. It needs full labels.
+// WithSinglePositives returns a data set that shares everything with d but whose observed labels are one positive of
+// each row, drawn by [random.SinglePositive] over all rows in order. It needs full labels.
 func (d *Dataset) WithSinglePositives(seed uint32) (*Dataset, error) {
 	if d.Labels == nil || d.Full != nil {
 		return nil, fmt.Errorf("data: %s has no full labels of every row to draw single positives from", d.Name)
@@ -174,8 +175,8 @@ func (d *Dataset) WithSinglePositives(seed uint32) (*Dataset, error) {
 	return &s, nil
 }
 
-// Validate checks sizes, values and names: every matrix fills N rows of C classes, labels are 0 or 1, observed labels -1, 0 or 1 and not
-// against the full labels, class names and image names are given and unique.
+// Validate checks sizes, values and names: every matrix fills N rows of C classes, labels are 0 or 1, observed labels
+// -1, 0 or 1 and not against the full labels, class names and image names are given and unique.
 func (d *Dataset) Validate() error {
 	n, c := d.N(), d.C()
 	bad := func(format string, args ...any) error {
@@ -245,8 +246,9 @@ func contradiction(labels, observed []int8, classes int) (row, class int, found 
 	return 0, 0, false
 }
 
-// Fingerprint is the SHA-256, in hexadecimal, of classes, image names, full labels, split and features: the identity of the data in a run record. It does not
-// cover pixels, nor the observed labels (see ObservedFingerprint), so that runs with different draws compare.
+// Fingerprint is the SHA-256, in hexadecimal, of classes, image names, full labels, split and features: the identity of
+// the data in a run record. It does not cover pixels, nor the observed labels (see ObservedFingerprint), so that runs
+// with different draws compare.
 func (d *Dataset) Fingerprint() string {
 	h := sha256.New()
 	hashStrings(h, d.Classes)

@@ -7,7 +7,8 @@ import (
 	"github.com/gospml/gospml/internal/plain"
 )
 
-// FormatError says that a data set's own files are wrong: the user must change them. (Errors of reading or writing stay *fs.PathError.)
+// FormatError says that a data set's own files are wrong: the user must change them. (Errors of reading or writing stay
+// *fs.PathError.)
 type FormatError struct {
 	File string // the file, or the data set's name
 	Line int    // 1-based line in the file, 0 where it does not apply

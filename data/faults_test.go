@@ -27,7 +27,8 @@ func endOf(l *Loader, p Plan) (err error) {
 	return err
 }
 
-// TestFaultsOfCallersEndTheWalk: functions of a caller run on the loader's goroutines, where a panic would end the program.
+// TestFaultsOfCallersEndTheWalk: functions of a caller run on the loader's goroutines, where a panic would end the
+// program.
 func TestFaultsOfCallersEndTheWalk(t *testing.T) {
 	p := Plan{Order: Shuffled([]int{0, 1, 2, 3, 4, 5, 6, 7}, 1, 1), BatchSize: 2, Flip: func(int) bool { panic("a fault in Flip") }}
 	l := newLoader(t, patternSet(8, &patterns{}), LoaderOptions{Workers: 2})

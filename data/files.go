@@ -21,8 +21,9 @@ const (
 	keepBytes    = 16 << 20 // one unusually large file does not hold memory for ever
 )
 
-// cleanName checks the name of an image and returns its short form ("./a//b.jpg" -> "a/b.jpg"). Names are relative, with slashes, and stay
-// below their folder: `..`, absolute names, drive letters, back-slashes and NUL are refused on every system.
+// cleanName checks the name of an image and returns its short form ("./a//b.jpg" -> "a/b.jpg"). Names are relative,
+// with slashes, and stay below their folder: `..`, absolute names, drive letters, back-slashes and NUL are refused on
+// every system.
 func cleanName(name string) (string, error) {
 	switch {
 	case name == "":
@@ -49,14 +50,15 @@ func cleanName(name string) (string, error) {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// Files is a [Source] of image files below one folder. Every open goes through [os.Root]: no name and no link leads out of it.
+// Files is a [Source] of image files below one folder. Every open goes through [os.Root]: no name and no link leads out
+// of it.
 type Files struct {
 	root  *os.Root
 	names []string
 }
 
-// OpenFiles returns a source of the named files below dir. Names that lead elsewhere are an error here; a file that is absent or damaged
-// is one when it is read (see [Files.Missing]).
+// OpenFiles returns a source of the named files below dir. Names that lead elsewhere are an error here; a file that is
+// absent or damaged is one when it is read (see [Files.Missing]).
 func OpenFiles(dir string, names []string) (*Files, error) {
 	clean := make([]string, len(names))
 	for i, n := range names {
@@ -79,7 +81,8 @@ type Missing struct {
 	Err error
 }
 
-// Missing looks for every file, without opening it, and returns the rows whose file is absent or lies behind a link out of the folder.
+// Missing looks for every file, without opening it, and returns the rows whose file is absent or lies behind a link out
+// of the folder.
 func (f *Files) Missing() []Missing {
 	var missing []Missing
 	for i, n := range f.names {
@@ -102,7 +105,8 @@ func (f *Files) NewReader(opt ReadOptions) (Reader, error) {
 // Close implements [Source].
 func (f *Files) Close() error { return f.root.Close() }
 
-// ReadFile returns the bytes of a row's file in buf, which grows as needed. Only regular files are read, up to [MaxImageBytes].
+// ReadFile returns the bytes of a row's file in buf, which grows as needed. Only regular files are read, up to
+// [MaxImageBytes].
 func (f *Files) ReadFile(row int, buf []byte) ([]byte, error) {
 	file, err := openRegular(f.root, f.names[row])
 	if err != nil {

@@ -125,7 +125,8 @@ func openFolders(t *tree, o Options) (*Dataset, error) {
 	return b.finish()
 }
 
-// splitFile takes the parts of the rows from split.csv beside the folders, as spml data split writes it: it stands before what folders are called.
+// splitFile takes the parts of the rows from split.csv beside the folders, as spml data split writes it: it stands
+// before what folders are called.
 func (b *builder) splitFile() error {
 	t, err := readTableFile(b.t.root, "split.csv", splitCell, "train, val or test")
 	if err != nil || t == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFoldersGetValidation: folders of photos name one label each, so nothing is fully labelled: a fifth of the photos is drawn to choose the epoch by, always the
-// same; split.csv beside the folders stands before it.
+// TestFoldersGetValidation: folders of photos name one label each, so nothing is fully labelled: a fifth of the photos
+// is drawn to choose the epoch by, always the same; split.csv beside the folders stands before it.
 func TestFoldersGetValidation(t *testing.T) {
 	dir := t.TempDir()
 	split := &strings.Builder{}

@@ -29,10 +29,11 @@ type LoaderOptions struct {
 	Log            *slog.Logger // where a broken image and a full cache are said, once each; nil: slog.Default()
 }
 
-// Loader reads the images of a data set and gives them in batches. One loader serves training, validation and test rows: they are different
-// plans over the same cache.
+// Loader reads the images of a data set and gives them in batches. One loader serves training, validation and test
+// rows: they are different plans over the same cache.
 //
-// A Loader serves one walk at a time: a second Batches while one runs is an error. Goroutines live only while a walk does.
+// A Loader serves one walk at a time: a second Batches while one runs is an error. Goroutines live only while a walk
+// does.
 type Loader struct {
 	ds          *Dataset
 	opt         LoaderOptions
@@ -47,8 +48,9 @@ type Loader struct {
 	cacheFailed sync.Once
 }
 
-// Batch is what the consumer gets: Len images, each with its row, so that pixels and labels cannot part.
-// Its slices are used again: they are valid until the loop body ends. The images may be views of the cache: they must not be written to.
+// Batch is what the consumer gets: Len images, each with its row, so that pixels and labels cannot part. Its slices are
+// used again: they are valid until the loop body ends. The images may be views of the cache: they must not be written
+// to.
 type Batch struct {
 	Index   int      // number of the batch in its plan
 	Rows    []int    // [Len] rows of the data set
@@ -149,9 +151,11 @@ func (l *Loader) Broken() []Broken { return l.broken.list() }
 //		…
 //	}
 //
-// An image that cannot be read is logged once with its reason, left out of its batch and of all later ones, and counted (see [Loader.Broken]); a batch without
-// any image is not given. The walk ends with an error where the context is cancelled, where no image at all could be read, and where the machine
-// lacks memory, file handles or the image library (that says nothing about the image). Leaving the loop early ends the workers too; each first finishes the image it is at.
+// An image that cannot be read is logged once with its reason, left out of its batch and of all later ones, and counted
+// (see [Loader.Broken]); a batch without any image is not given. The walk ends with an error where the context is
+// cancelled, where no image at all could be read, and where the machine lacks memory, file handles or the image library
+// (that says nothing about the image). Leaving the loop early ends the workers too; each first finishes the image it is
+// at.
 func (l *Loader) Batches(ctx context.Context, p Plan) iter.Seq2[*Batch, error] {
 	return func(yield func(*Batch, error) bool) {
 		if l.readers == nil {

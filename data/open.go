@@ -166,7 +166,8 @@ type Format struct {
 // Writes reports whether [Write] can write the format.
 func (f Format) Writes() bool { return f.write != nil }
 
-// formats is the registry, in the order in which equal certainty is decided: ours, then those that RegisterFormat added.
+// formats is the registry, in the order in which equal certainty is decided: ours, then those that RegisterFormat
+// added.
 func formats() []Format {
 	ours := builtinFormats()
 	added.RLock()
@@ -224,7 +225,8 @@ func (t *tree) detect() []Format {
 	return out
 }
 
-// openAt opens the tree. A path that does not exist may be a folder and the name of one of its sets: labels/voc for labels/voc_train.txt.
+// openAt opens the tree. A path that does not exist may be a folder and the name of one of its sets: labels/voc for
+// labels/voc_train.txt.
 func openAt(path string, o Options) (*tree, Options, error) {
 	t, err := openTree(path)
 	if err == nil || o.Set != "" || !os.IsNotExist(unwrapAll(err)) {
@@ -266,15 +268,16 @@ func escapePattern(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
-// Open opens a data set of any of the [Formats]: a folder, a file, or a folder and the name of a set in it. What was understood is in [Dataset.Info].
+// Open opens a data set of any of the [Formats]: a folder, a file, or a folder and the name of a set in it. What was
+// understood is in [Dataset.Info].
 //
 // Where nothing else is given, what is absent is made as the papers do:
 //   - Observed labels: one positive of each row, drawn with the seed over the rows of train and val in order, and afresh over those of test
 //     (Cole et al. draw so; a CSV folder draws over all rows, see [OpenCSV]).
 //   - Validation rows: 20 % of the train rows with [random.SplitSeed], where their full labels are known. Where the files name no parts at all, 20 % of all rows become test before.
 //
-// Wrong files give a [*FormatError] that names file and line. Names that leave the data set's folder (.., absolute, NUL, links) are refused in every format.
-// Photos are not decoded here. The caller closes the Dataset.
+// Wrong files give a [*FormatError] that names file and line. Names that leave the data set's folder (.., absolute,
+// NUL, links) are refused in every format. Photos are not decoded here. The caller closes the Dataset.
 func Open(path string, o Options) (*Dataset, error) {
 	if err := o.check(); err != nil {
 		return nil, err

@@ -13,9 +13,11 @@ type CustomFormat struct {
 	Name  string // as in Options.Format
 	Title string
 	Holds string // the files, in a line
-	// Sniff returns how sure it is that a folder, or one file in it (else ""), is of this format: 0 not at all, else the more the larger; our own formats give 1 to 100. It reads no more than it must.
+	// Sniff returns how sure it is that a folder, or one file in it (else ""), is of this format: 0 not at all, else the
+	// more the larger; our own formats give 1 to 100. It reads no more than it must.
 	Sniff func(folder fs.FS, file string) int
-	// Open reads the data set: a folder, or one file in it (else ""). Observed labels that the files lack are the reader's to draw (Dataset.WithSinglePositives).
+	// Open reads the data set: a folder, or one file in it (else ""). Observed labels that the files lack are the reader's
+	// to draw (Dataset.WithSinglePositives).
 	Open func(folder, file string, o Options) (*Dataset, error)
 }
 
@@ -24,7 +26,8 @@ var added struct {
 	formats []Format
 }
 
-// RegisterFormat adds a format, which [Open], [Detect] and [Formats] then know. A name that is taken is an error. Call it before data sets are opened.
+// RegisterFormat adds a format, which [Open], [Detect] and [Formats] then know. A name that is taken is an error. Call
+// it before data sets are opened.
 func RegisterFormat(c CustomFormat) error {
 	if c.Name == "" || c.Sniff == nil || c.Open == nil {
 		return fmt.Errorf("data: a format needs a name, Sniff and Open")

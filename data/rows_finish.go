@@ -221,7 +221,8 @@ func (b *builder) parts(d *Dataset) error {
 	return nil
 }
 
-// drawObservedVal makes a fifth of the train rows of a set without full labels validation rows, so that an epoch can be chosen by their observed labels.
+// drawObservedVal makes a fifth of the train rows of a set without full labels validation rows, so that an epoch can be
+// chosen by their observed labels.
 func (d *Dataset) drawObservedVal(none bool) error {
 	if none || len(d.Rows(Val)) > 0 || len(d.Rows(Train)) < 5 {
 		return nil

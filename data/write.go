@@ -41,7 +41,8 @@ type WriteOptions struct {
 	ShardBytes int64
 }
 
-// Loses says what of a data set the format cannot hold, each in a few words; empty: it holds everything that [Open] would give.
+// Loses says what of a data set the format cannot hold, each in a few words; empty: it holds everything that [Open]
+// would give.
 func Loses(d *Dataset, format string) ([]string, error) {
 	f, err := lookupFormat(format)
 	if err != nil {
@@ -77,9 +78,10 @@ func (e *LossError) Error() string {
 	return fmt.Sprintf("data: the format %s cannot hold %s", e.Format, strings.Join(e.Lost, "; nor "))
 }
 
-// Write writes a data set into a folder that is empty or new, in another format. What a killed Write has left there is removed, or moved into place
-// where it was whole and the same; until then the folder opens as no data set. Where the format cannot hold everything, it is a [*LossError], unless
-// WriteOptions.Lossy is set. What was written opens to an equal data set: names, classes, labels, observed labels and parts.
+// Write writes a data set into a folder that is empty or new, in another format. What a killed Write has left there is
+// removed, or moved into place where it was whole and the same; until then the folder opens as no data set. Where the
+// format cannot hold everything, it is a [*LossError], unless WriteOptions.Lossy is set. What was written opens to an
+// equal data set: names, classes, labels, observed labels and parts.
 func Write(d *Dataset, dir string, o WriteOptions) (err error) {
 	lost, err := Loses(d, o.Format)
 	if err != nil {
@@ -238,7 +240,8 @@ func losesNothing(d *Dataset) []string {
 	return nil
 }
 
-// writeCSV writes labels.csv, split.csv and observed.csv; where full labels are known of some rows only, one table with lists.
+// writeCSV writes labels.csv, split.csv and observed.csv; where full labels are known of some rows only, one table with
+// lists.
 func writeCSV(d *Dataset, w *output) error {
 	if d.Full != nil {
 		return writeCSVLists(d, w)

@@ -14,8 +14,8 @@ import (
 	"github.com/gospml/gospml/internal/atomicfile"
 )
 
-// A conversion is written into stageFolder of its folder and moved out of it when it is whole, so that a killed one is never read as a smaller data
-// set and the next one knows what it may remove.
+// A conversion is written into stageFolder of its folder and moved out of it when it is whole, so that a killed one is
+// never read as a smaller data set and the next one knows what it may remove.
 const (
 	stageFolder = ".spml-converting"
 	stageSet    = "set"         // in stageFolder: what is written
@@ -36,7 +36,8 @@ func conversionKey(d *Dataset, o WriteOptions) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// prepare makes room in dir for a conversion, of which a killed one may have left a part. done: the killed one was this one and had only to be moved.
+// prepare makes room in dir for a conversion, of which a killed one may have left a part. done: the killed one was this
+// one and had only to be moved.
 func prepare(dir, key string) (done bool, err error) {
 	stage := filepath.Join(dir, stageFolder)
 	var m moving
@@ -93,7 +94,8 @@ func publish(dir, key string) error {
 	return moveOut(dir, m)
 }
 
-// moveOut moves the entries of a whole stage that still lie there, and removes it. What lies in dir under the name of one is not replaced.
+// moveOut moves the entries of a whole stage that still lie there, and removes it. What lies in dir under the name of
+// one is not replaced.
 func moveOut(dir string, m moving) error {
 	stage := filepath.Join(dir, stageFolder)
 	for _, n := range m.Entries {

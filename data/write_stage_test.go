@@ -17,7 +17,8 @@ import (
 	"github.com/gospml/gospml/internal/atomicfile"
 )
 
-// killedWrite is set in a child that ends itself by SIGKILL: "7 SET OUT" at the seventh photo or call of the file system.
+// killedWrite is set in a child that ends itself by SIGKILL: "7 SET OUT" at the seventh photo or call of the file
+// system.
 const killedWrite = "GOSPML_TEST_KILLED_WRITE"
 
 // dying is a source during whose reading the process is killed.
@@ -66,8 +67,9 @@ func everything(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestWriteAfterKill kills a conversion at every photo and every call of the file system: until its end the folder is no data set, and the next one of
-// the same command ends with the files of an undisturbed one. Another one's files are never removed.
+// TestWriteAfterKill kills a conversion at every photo and every call of the file system: until its end the folder is
+// no data set, and the next one of the same command ends with the files of an undisturbed one. Another one's files are
+// never removed.
 func TestWriteAfterKill(t *testing.T) {
 	o := WriteOptions{Format: "csv", Photos: PhotosCopy, Lossy: true}
 	open := func(set string) *Dataset {

@@ -17,12 +17,13 @@ const DefaultLimit = 1 << 30
 // userLimit is what SetLimit set.
 var userLimit atomic.Int64
 
-// SetLimit lets the arrays of each archive that is opened in this process from now on with [Account] expand to bytes, if that is more than Account
-// allows by itself, and returns the number before. It is for programs whose user vouches for archives that expand far; 0 is the default. It is safe
-// from many goroutines.
+// SetLimit lets the arrays of each archive that is opened in this process from now on with [Account] expand to bytes,
+// if that is more than Account allows by itself, and returns the number before. It is for programs whose user vouches
+// for archives that expand far; 0 is the default. It is safe from many goroutines.
 func SetLimit(bytes int64) (before int64) { return userLimit.Swap(max(bytes, 0)) }
 
-// Account is the limit for an archive of size bytes that nobody vouches for: 16 times its size and 256 MB, or what [SetLimit] allows.
+// Account is the limit for an archive of size bytes that nobody vouches for: 16 times its size and 256 MB, or what
+// [SetLimit] allows.
 func Account(size int64) int64 { return max(userLimit.Load(), 256<<20+16*min(size, 1<<56)) }
 
 const (
@@ -38,8 +39,9 @@ type NPZ struct {
 	names   []string
 }
 
-// OpenNPZ opens an archive and checks its directory; arrays are read by Read. Deflated entries together may expand to at
-// most limit bytes (DefaultLimit, [Account] of the file's size, or more for an archive that is trusted); stored ones never exceed the file.
+// OpenNPZ opens an archive and checks its directory; arrays are read by Read. Deflated entries together may expand to
+// at most limit bytes (DefaultLimit, [Account] of the file's size, or more for an archive that is trusted); stored ones
+// never exceed the file.
 func OpenNPZ(path string, limit int64) (*NPZ, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -183,7 +185,8 @@ func (z *NPZ) String() string {
 	return z.path
 }
 
-// cappedReader bounds what the zip reader takes in while it reads the directory, whose entries grow several times in memory.
+// cappedReader bounds what the zip reader takes in while it reads the directory, whose entries grow several times in
+// memory.
 type cappedReader struct {
 	r    io.ReaderAt
 	left int64

@@ -113,7 +113,8 @@ func Encode(w io.Writer, a *Array) error {
 	return err
 }
 
-// Begin writes what stands before the elements, for a file that is written in pieces: dtype is numpy's, such as "|i1", and elements of that shape follow in C order.
+// Begin writes what stands before the elements, for a file that is written in pieces: dtype is numpy's, such as "|i1",
+// and elements of that shape follow in C order.
 func Begin(w io.Writer, dtype string, shape []int64) error {
 	d, err := parseDtype(dtype)
 	if err == nil {

@@ -56,9 +56,10 @@ func runGoFunction(id uint64, args *abi.Result, out []uint64) (kind int, msg str
 	return kind, msg
 }
 
-// onCoroutine runs f, which must not panic, on a goroutine of its own and on the OS thread of the caller, where its modes and scopes are. When f
-// calls runtime.Goexit, which cannot be stopped, that goroutine ends and onCoroutine returns. On the caller's own, Goexit would skip the C++
-// frames of backward without unwinding them: gradients would stay off on that thread.
+// onCoroutine runs f, which must not panic, on a goroutine of its own and on the OS thread of the caller, where its
+// modes and scopes are. When f calls runtime.Goexit, which cannot be stopped, that goroutine ends and onCoroutine
+// returns. On the caller's own, Goexit would skip the C++ frames of backward without unwinding them: gradients would
+// stay off on that thread.
 func onCoroutine(f func()) {
 	type ended struct{}
 	next, _ := iter.Pull(func(func(struct{}) bool) {
@@ -109,13 +110,15 @@ func callGoFunction(f func([]*Tensor) []*Tensor, args *abi.Result, out []uint64)
 // Function is an operation with a gradient of its own, written in Go (torch.autograd.Function).
 //
 // Forward computes the outputs from the inputs, without recording. Backward gets the gradient of each output (nil where
-// there is none) and returns one for each input, nil for inputs that need none. What Backward reads of the inputs and outputs goes
-// through c.Save and c.Saved, so that libtorch notices in-place changes and frees it with the graph; a tensor that Forward
-// stores elsewhere keeps the graph alive. Under CreateGraph Backward's own operations are recorded: second derivatives follow.
+// there is none) and returns one for each input, nil for inputs that need none. What Backward reads of the inputs and
+// outputs goes through c.Save and c.Saved, so that libtorch notices in-place changes and frees it with the graph; a
+// tensor that Forward stores elsewhere keeps the graph alive. Under CreateGraph Backward's own operations are recorded:
+// second derivatives follow.
 //
-// Backward runs on the OS thread of the goroutine that called Backward or Grad, which waits, so modes and scopes hold; for CUDA tensors on a
-// thread of libtorch's. Several graphs may run at once. A panic with *Error in it becomes the panic of that call; other panics become one
-// with their text, and so does runtime.Goexit, which t.FailNow calls. What it locks with runtime.LockOSThread it must unlock.
+// Backward runs on the OS thread of the goroutine that called Backward or Grad, which waits, so modes and scopes hold;
+// for CUDA tensors on a thread of libtorch's. Several graphs may run at once. A panic with *Error in it becomes the
+// panic of that call; other panics become one with their text, and so does runtime.Goexit, which t.FailNow calls. What
+// it locks with runtime.LockOSThread it must unlock.
 type Function interface {
 	Forward(c *FunctionContext, inputs []*Tensor) []*Tensor
 	Backward(c *FunctionContext, grads []*Tensor) []*Tensor
@@ -220,8 +223,9 @@ type Hook struct {
 	at uint64
 }
 
-// RegisterHook calls f with the gradient of t whenever backward computes it; what f returns replaces it, nil leaves it as it is. t
-// must require a gradient. f runs where Function.Backward runs. A hook holds t's handle: Remove it, or let t go.
+// RegisterHook calls f with the gradient of t whenever backward computes it; what f returns replaces it, nil leaves it
+// as it is. t must require a gradient. f runs where Function.Backward runs. A hook holds t's handle: Remove it, or let
+// t go.
 func (t *Tensor) RegisterHook(f func(grad *Tensor) *Tensor) *Hook {
 	id := newFunction(func(args []*Tensor) []*Tensor { return []*Tensor{f(args[0])} })
 	r := abi.Hook(t.handle("register_hook"), id)
@@ -237,9 +241,10 @@ func (h *Hook) Remove() {
 	runtime.KeepAlive(h)
 }
 
-// OnAccumulate calls f with t itself whenever backward has changed t.Grad (register_post_accumulate_grad_hook). t must be a leaf that requires a
-// gradient; it has one such function, nil takes it off. f may clear the gradient and change the leaf: no part of backward that is still
-// to come reads it. f runs where Function.Backward runs. What f refers to lives until it is taken off.
+// OnAccumulate calls f with t itself whenever backward has changed t.Grad (register_post_accumulate_grad_hook). t must
+// be a leaf that requires a gradient; it has one such function, nil takes it off. f may clear the gradient and change
+// the leaf: no part of backward that is still to come reads it. f runs where Function.Backward runs. What f refers to
+// lives until it is taken off.
 func (t *Tensor) OnAccumulate(f func(leaf *Tensor)) {
 	const op = "on_accumulate"
 	var id uint64
@@ -251,10 +256,11 @@ func (t *Tensor) OnAccumulate(f func(leaf *Tensor)) {
 	runtime.KeepAlive(t)
 }
 
-// Checkpoint runs f without keeping what lies between its inputs and outputs; backward computes f a second time to get it
-// (torch.utils.checkpoint, Chen et al. 2016, arXiv:1604.06174). The default random generator and autocast are as they were in the
-// first run, so dropout drops the same elements. Parameters that f uses get their gradients; use Backward, not Grad, behind it. f must
-// compute the same both times: batch normalisation in training mode counts its batch twice.
+// Checkpoint runs f without keeping what lies between its inputs and outputs; backward computes f a second time to get
+// it (torch.utils.checkpoint, Chen et al. 2016, arXiv:1604.06174). The default random generator and autocast are as
+// they were in the first run, so dropout drops the same elements. Parameters that f uses get their gradients; use
+// Backward, not Grad, behind it. f must compute the same both times: batch normalisation in training mode counts its
+// batch twice.
 func Checkpoint(f func(inputs []*Tensor) []*Tensor, inputs ...*Tensor) []*Tensor {
 	if !GradEnabled() {
 		return f(inputs)
@@ -322,8 +328,8 @@ func (k *checkpoint) backward(c *FunctionContext, grads []*Tensor) []*Tensor {
 	return result
 }
 
-// Jacobian is the derivative of f at x, of shape f(x)'s and then x's (torch.autograd.functional.jacobian). It runs backward
-// once for each element of f(x).
+// Jacobian is the derivative of f at x, of shape f(x)'s and then x's (torch.autograd.functional.jacobian). It runs
+// backward once for each element of f(x).
 func Jacobian(f func(x *Tensor) *Tensor, x *Tensor) *Tensor { return jacobian(f, x, false) }
 
 func jacobian(f func(x *Tensor) *Tensor, x *Tensor, create bool) *Tensor {
@@ -352,7 +358,8 @@ func jacobian(f func(x *Tensor) *Tensor, x *Tensor, create bool) *Tensor {
 	return Stack(rows, 0).Reshape(shape...)
 }
 
-// Hessian is the second derivative of a function with one value at x, of shape x's twice (torch.autograd.functional.hessian).
+// Hessian is the second derivative of a function with one value at x, of shape x's twice
+// (torch.autograd.functional.hessian).
 func Hessian(f func(x *Tensor) *Tensor, x *Tensor) *Tensor {
 	return Jacobian(func(leaf *Tensor) *Tensor {
 		y := f(leaf)
@@ -367,8 +374,8 @@ func Hessian(f func(x *Tensor) *Tensor, x *Tensor) *Tensor {
 	}, x)
 }
 
-// DetectAnomaly runs f while backward, on every thread, checks each gradient for NaN and panics with the name of the operation that
-// made it (torch.autograd.detect_anomaly). It makes everything slower.
+// DetectAnomaly runs f while backward, on every thread, checks each gradient for NaN and panics with the name of the
+// operation that made it (torch.autograd.detect_anomaly). It makes everything slower.
 func DetectAnomaly(f func()) {
 	before := getFlag(abi.FlagAnomaly)
 	setFlag(abi.FlagAnomaly, 1)

@@ -12,7 +12,8 @@ import (
 	"github.com/gospml/gospml/torch/torchtest"
 )
 
-// ends is an autograd function whose backward ends its goroutine, as t.FailNow and require do, below modes and a scope of its own.
+// ends is an autograd function whose backward ends its goroutine, as t.FailNow and require do, below modes and a scope
+// of its own.
 type ends struct{}
 
 func (ends) Forward(_ *torch.FunctionContext, in []*torch.Tensor) []*torch.Tensor {
@@ -31,7 +32,8 @@ func (ends) Backward(_ *torch.FunctionContext, g []*torch.Tensor) []*torch.Tenso
 	return nil
 }
 
-// deep calls f within n backward passes, one inside the hook of another. Beyond 60 libtorch goes on on a thread of its own.
+// deep calls f within n backward passes, one inside the hook of another. Beyond 60 libtorch goes on on a thread of its
+// own.
 func deep(n int, f func()) {
 	torch.EnableGrad(func() {
 		x := torch.Ones(torch.S(2), torch.RequiresGrad)
@@ -47,8 +49,8 @@ func deep(n int, f func()) {
 	})
 }
 
-// TestGoexitInBackward: runtime.Goexit in a hook or function is an error of that backward. Whatever thread it ran on works afterwards, and
-// its modes are what they were.
+// TestGoexitInBackward: runtime.Goexit in a hook or function is an error of that backward. Whatever thread it ran on
+// works afterwards, and its modes are what they were.
 func TestGoexitInBackward(t *testing.T) {
 	kinds := map[string]func(x *torch.Tensor) *torch.Tensor{
 		"hook": func(x *torch.Tensor) *torch.Tensor {
@@ -118,8 +120,8 @@ func TestGoexitInBackward(t *testing.T) {
 	}
 }
 
-// TestFunctionsSeeTheCallersModes: what runs in backward finds the scope and the autocast of the goroutine that waits for it, and the grad mode of
-// that backward.
+// TestFunctionsSeeTheCallersModes: what runs in backward finds the scope and the autocast of the goroutine that waits
+// for it, and the grad mode of that backward.
 func TestFunctionsSeeTheCallersModes(t *testing.T) {
 	torchtest.NoLeaks(t)
 	for _, create := range []bool{false, true} {

@@ -50,13 +50,15 @@ func FromSlice[T Element](data []T, shape ...int) *Tensor {
 	return FromBytes(rawBytes(data), dtypeOf[T](), shape...)
 }
 
-// Upload copies data into a new tensor on a device and does not wait for what the device has to do before (see Send). The slice may be changed at once.
+// Upload copies data into a new tensor on a device and does not wait for what the device has to do before (see Send).
+// The slice may be changed at once.
 func Upload[T Element](d Device, data []T, shape ...int) *Tensor {
 	return FromSlice(data, shape...).Send(d)
 }
 
-// Send gives a CPU tensor's copy on a device without waiting for what the device has to do before: on CUDA by way of page-locked memory, which libtorch keeps until the copy is over, so t
-// may be changed and freed at once. For the CPU it is t itself.
+// Send gives a CPU tensor's copy on a device without waiting for what the device has to do before: on CUDA by way of
+// page-locked memory, which libtorch keeps until the copy is over, so t may be changed and freed at once. For the CPU
+// it is t itself.
 func (t *Tensor) Send(d Device) *Tensor {
 	if d.Type == DeviceCPU {
 		return t
@@ -72,7 +74,8 @@ func Scalar[T Element](v T) *Tensor {
 	return FromBytes(rawBytes([]T{v}), dtypeOf[T](), []int{}...)
 }
 
-// FromBytes copies raw elements (little endian, row-major) into a new CPU tensor. No shape means a zero-dimensional one.
+// FromBytes copies raw elements (little endian, row-major) into a new CPU tensor. No shape means a zero-dimensional
+// one.
 func FromBytes(data []byte, dtype DType, shape ...int) *Tensor {
 	n := dtype.Size()
 	for _, s := range shape {
@@ -132,7 +135,8 @@ func copyOut[T Element](dst []T, src []byte) {
 	copy(rawBytes(dst), src)
 }
 
-// ViewBytes shows the elements' bytes, row-major, little endian, to f: without copying where the tensor is contiguous and on the CPU. The slice is valid only inside f.
+// ViewBytes shows the elements' bytes, row-major, little endian, to f: without copying where the tensor is contiguous
+// and on the CPU. The slice is valid only inside f.
 func (t *Tensor) ViewBytes(f func(b []byte)) {
 	c := t.hosted()
 	defer c.freeIfNot(t)
@@ -175,7 +179,8 @@ func CopyTo[T Element](dst []T, t *Tensor) {
 	h.freeIfNot(t)
 }
 
-// CopyFrom overwrites a contiguous CPU tensor with data, which must have its number of elements and type. Autograd does not see it.
+// CopyFrom overwrites a contiguous CPU tensor with data, which must have its number of elements and type. Autograd does
+// not see it.
 func CopyFrom[T Element](t *Tensor, data []T) {
 	if want := dtypeOf[T](); t.DType() != want || t.Numel() != len(data) {
 		panic(&Error{Kind: KindValue, Op: "copy_from", Shapes: [][]int{t.Shape()}, Msg: fmt.Sprintf("%d elements of %v do not fill %d of %v", len(data), want, t.Numel(), t.DType())})

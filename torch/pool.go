@@ -87,8 +87,8 @@ func (p *Pool) run(j poolJob) {
 }
 
 // Run hands f to a worker and waits for it. A *Error panic of tensor maths comes back as the error; any other panic
-// continues in the caller. When ctx ends before a worker took the job, its error is returned; a job that runs is waited for.
-// A job must not call Run of its own pool: it would wait for a worker while it holds one.
+// continues in the caller. When ctx ends before a worker took the job, its error is returned; a job that runs is waited
+// for. A job must not call Run of its own pool: it would wait for a worker while it holds one.
 func (p *Pool) Run(ctx context.Context, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -111,7 +111,8 @@ func (p *Pool) Run(ctx context.Context, f func() error) error {
 // Close stops the workers after their current jobs and waits for them.
 func (p *Pool) Close() { <-p.closing() }
 
-// CloseContext is Close that waits no longer than ctx: its error then says that jobs are still in work. They end by themselves.
+// CloseContext is Close that waits no longer than ctx: its error then says that jobs are still in work. They end by
+// themselves.
 func (p *Pool) CloseContext(ctx context.Context) error {
 	closed := p.closing()
 	select {

@@ -7,9 +7,10 @@ import (
 	"github.com/gospml/gospml/torch/internal/abi"
 )
 
-// Autocast runs f with autocast on for one type of device: matrix products, convolutions and attention run in d (BFloat16 or
-// Float16), operations that need the range run in Float32, the rest in what they get (torch.autocast). Weights are cast once within
-// the outermost Autocast. It holds for the calling goroutine, not for those that f starts. Run Backward outside.
+// Autocast runs f with autocast on for one type of device: matrix products, convolutions and attention run in d
+// (BFloat16 or Float16), operations that need the range run in Float32, the rest in what they get (torch.autocast).
+// Weights are cast once within the outermost Autocast. It holds for the calling goroutine, not for those that f starts.
+// Run Backward outside.
 func Autocast(device DeviceType, d DType, f func()) { autocast(device, true, d, f) }
 
 // WithoutAutocast runs f with autocast off for one type of device, inside Autocast.
@@ -101,8 +102,9 @@ func SetCuDNNDeterministic(on bool) { setFlag(abi.FlagCuDNNDeterministic, number
 func CuDNNDeterministic() bool { return getFlag(abi.FlagCuDNNDeterministic) != 0 }
 
 // SetDeterministic makes operators that have no deterministic form for their device panic, and the others use theirs
-// (torch.use_deterministic_algorithms). It also fills the memory of Empty. On a card, matrix products are among them unless cuBLAS has a fixed workspace: where CUBLAS_WORKSPACE_CONFIG is not
-// set, it is set to :4096:8 for this process, which counts where no product has run on the card yet.
+// (torch.use_deterministic_algorithms). It also fills the memory of Empty. On a card, matrix products are among them
+// unless cuBLAS has a fixed workspace: where CUBLAS_WORKSPACE_CONFIG is not set, it is set to :4096:8 for this process,
+// which counts where no product has run on the card yet.
 func SetDeterministic(on bool) {
 	const workspace = "CUBLAS_WORKSPACE_CONFIG"
 	if on && os.Getenv(workspace) == "" {
@@ -114,8 +116,8 @@ func SetDeterministic(on bool) {
 // Deterministic says whether only deterministic operators may run.
 func Deterministic() bool { return getFlag(abi.FlagDeterministic) != 0 }
 
-// SetFloat32MatmulPrecision sets how float32 matrix products may be computed: "highest" (float32), "high" (TensorFloat-32 or three bfloat16
-// products), "medium" (bfloat16).
+// SetFloat32MatmulPrecision sets how float32 matrix products may be computed: "highest" (float32), "high"
+// (TensorFloat-32 or three bfloat16 products), "medium" (bfloat16).
 func SetFloat32MatmulPrecision(p string) {
 	for i, name := range []string{"highest", "high", "medium"} {
 		if name == p {

@@ -12,8 +12,9 @@ import (
 	"github.com/gospml/gospml/torch/internal/abi"
 )
 
-// Recorded is a step (forward, backward, optimizer) that runs from a list of kernels instead of from Go code: for small models, whose time
-// is dispatch and autograd. On CUDA tensors the same step becomes a CUDA graph (import package cuda).
+// Recorded is a step (forward, backward, optimizer) that runs from a list of kernels instead of from Go code: for small
+// models, whose time is dispatch and autograd. On CUDA tensors the same step becomes a CUDA graph (import package
+// cuda).
 //
 //	step := torch.Record(func(in []*torch.Tensor) []*torch.Tensor {
 //		opt.ZeroGrad()
@@ -28,17 +29,20 @@ import (
 //		…
 //	}
 //
-// The first Run with inputs of new shapes runs the function as it is, so that optimizers make their state. The second one runs it under a
-// recorder, which takes down every operator below autograd with its arguments. Further ones replay that list in one call: gradients and
-// parameters get the same bits as without recording, and random operators draw the same numbers.
+// The first Run with inputs of new shapes runs the function as it is, so that optimizers make their state. The second
+// one runs it under a recorder, which takes down every operator below autograd with its arguments. Further ones replay
+// that list in one call: gradients and parameters get the same bits as without recording, and random operators draw the
+// same numbers.
 //
-// Go code of the function runs in the first two calls only. What a replay would not repeat is therefore an error, at the line that does it:
-// reading a value (Item, ToSlice, View), making a tensor from Go data, operators whose result's shape depends on values (Nonzero). Learning
-// rates and the other numbers of optim's SGD, Adam and AdamW are read anew at each replay; where a layer's Training, or what ReplayIf watches,
-// has changed, the next Run records anew, and so it does when a parameter shows other memory or the modes of the thread (NoGrad, autocast) differ.
-// For any other Go variable that the function reads call Reset after changing it.
+// Go code of the function runs in the first two calls only. What a replay would not repeat is therefore an error, at
+// the line that does it: reading a value (Item, ToSlice, View), making a tensor from Go data, operators whose result's
+// shape depends on values (Nonzero). Learning rates and the other numbers of optim's SGD, Adam and AdamW are read anew
+// at each replay; where a layer's Training, or what ReplayIf watches, has changed, the next Run records anew, and so it
+// does when a parameter shows other memory or the modes of the thread (NoGrad, autocast) differ. For any other Go
+// variable that the function reads call Reset after changing it.
 //
-// Gradients are where eager code would have left them. A gradient that was none when the step was recorded is overwritten by replays.
+// Gradients are where eager code would have left them. A gradient that was none when the step was recorded is
+// overwritten by replays.
 //
 // A Recorded is safe for many goroutines, which take turns.
 type Recorded struct {
@@ -89,8 +93,8 @@ var (
 	deadRecordings []uint64
 )
 
-// Record makes a step of f; see Recorded. f gets the inputs of Run and returns tensors to look at; it may refer to parameters, optimizers and
-// anything else. It runs within a Scope: what it wants to keep it returns.
+// Record makes a step of f; see Recorded. f gets the inputs of Run and returns tensors to look at; it may refer to
+// parameters, optimizers and anything else. It runs within a Scope: what it wants to keep it returns.
 func Record(f func(inputs []*Tensor) []*Tensor) *Recorded {
 	return &Recorded{f: f, steps: map[string]*recordedStep{}}
 }
@@ -104,8 +108,9 @@ func Recording() bool {
 	return id != 0
 }
 
-// ReplayIf is for layers whose Go code decides what is computed. While a step is recorded replays of it will ask condition first and, where it is
-// false, record the step anew; elsewhere it does nothing. condition runs on the goroutine that calls Run.
+// ReplayIf is for layers whose Go code decides what is computed. While a step is recorded replays of it will ask
+// condition first and, where it is false, record the step anew; elsewhere it does nothing. condition runs on the
+// goroutine that calls Run.
 func ReplayIf(condition func() bool) {
 	if t, _ := underWay(); t != nil {
 		t.conditions = append(t.conditions, condition)
@@ -138,9 +143,10 @@ func notRecorded(op, why string) {
 	panic(&Error{Kind: KindRuntime, Op: op, Msg: "while a step is recorded: " + why})
 }
 
-// Run runs the step and returns what its function returned, detached. The outputs belong to r: the next Run with inputs of these shapes
-// overwrites them, so read or Clone them before. The inputs must not require a gradient and must stay unchanged until Run returns; replays read
-// them where they lie. An error leaves parameters as far as the step had come.
+// Run runs the step and returns what its function returned, detached. The outputs belong to r: the next Run with inputs
+// of these shapes overwrites them, so read or Clone them before. The inputs must not require a gradient and must stay
+// unchanged until Run returns; replays read them where they lie. An error leaves parameters as far as the step had
+// come.
 func (r *Recorded) Run(inputs ...*Tensor) ([]*Tensor, error) {
 	if err := Available(); err != nil {
 		return nil, err
@@ -205,8 +211,8 @@ func (r *Recorded) Reset() {
 	}
 }
 
-// Close gives the memory of the recordings back. Outputs of Run stay usable. A Recorded that is dropped without Close is freed some time after
-// the garbage collector has found it.
+// Close gives the memory of the recordings back. Outputs of Run stay usable. A Recorded that is dropped without Close
+// is freed some time after the garbage collector has found it.
 func (r *Recorded) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,8 +224,8 @@ func (r *Recorded) Close() {
 	freeRecordings()
 }
 
-// Kernels lists the operators that a replay for the inputs of the last Run calls, with the shapes of their results: for people. It is empty before
-// the second Run and for CUDA graphs.
+// Kernels lists the operators that a replay for the inputs of the last Run calls, with the shapes of their results: for
+// people. It is empty before the second Run and for CUDA graphs.
 func (r *Recorded) Kernels() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -495,7 +501,8 @@ func (r *Recorded) try(f func()) (err error) {
 	return nil
 }
 
-// panicLine is the innermost line outside package torch and the packages below it on the stack of the panic being recovered.
+// panicLine is the innermost line outside package torch and the packages below it on the stack of the panic being
+// recovered.
 func panicLine() string {
 	pc := make([]uintptr, 64)
 	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])

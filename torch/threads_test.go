@@ -20,8 +20,8 @@ import (
 	"github.com/gospml/gospml/torch/internal/abi"
 )
 
-// inChild runs the calling test alone in a process of its own, where other tests' threads and memory do not count. It is
-// true in the child; in the parent it has waited for the child and passes its failures and its log on.
+// inChild runs the calling test alone in a process of its own, where other tests' threads and memory do not count. It
+// is true in the child; in the parent it has waited for the child and passes its failures and its log on.
 func inChild(t *testing.T, env ...string) bool {
 	t.Helper()
 	const name = "GOSPML_TEST_CHILD"
@@ -106,8 +106,8 @@ func TestNaiveGoroutines(t *testing.T) {
 	}
 }
 
-// Where one operation may use many threads, those that run side by side use one each: teams of sixteen on every OS thread
-// that Go starts would be hundreds.
+// Where one operation may use many threads, those that run side by side use one each: teams of sixteen on every OS
+// thread that Go starts would be hundreds.
 func TestContendedCallsStartNoTeams(t *testing.T) {
 	if !inChild(t) {
 		return
@@ -229,7 +229,8 @@ func TestConcurrentBackward(t *testing.T) {
 	require.Equal(t, float64(sum*64), w.Grad().Sum().Item())
 }
 
-// Nested modes, scopes and errors in many goroutines finish: no call waits for another while it holds what that one needs.
+// Nested modes, scopes and errors in many goroutines finish: no call waits for another while it holds what that one
+// needs.
 func TestConcurrentNesting(t *testing.T) {
 	var calls atomic.Int64
 	done := make(chan struct{})

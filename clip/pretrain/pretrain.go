@@ -1,12 +1,13 @@
-// Package pretrain trains small CLIPs from (picture, caption) pairs: the symmetric InfoNCE of Radford et al. 2021 (arXiv:2103.00020, figure 3) with a learned
-// temperature, AdamW, linear warm-up and a cosine schedule.
+// Package pretrain trains small CLIPs from (picture, caption) pairs: the symmetric InfoNCE of Radford et al. 2021
+// (arXiv:2103.00020, figure 3) with a learned temperature, AdamW, linear warm-up and a cosine schedule.
 //
 //	m, err := pretrain.Run(ctx, pretrain.Shapes(), pretrain.NewShapes(pretrain.ShapesSeed, pretrain.ShapesPictures), pretrain.Events{})
 //
-// [Shapes] and [NewShapes] are the settings and the pairs of the model that is built into this module: drawn pictures whose captions name one or two of
-// what they show. It knows those pictures and nothing else.
+// [Shapes] and [NewShapes] are the settings and the pairs of the model that is built into this module: drawn pictures
+// whose captions name one or two of what they show. It knows those pictures and nothing else.
 //
-// Several processes train one model with [RunGroup]: the loss sees the pairs of all of them. One goroutine runs it; the numbers of a run depend on the number of threads in their last bits.
+// Several processes train one model with [RunGroup]: the loss sees the pairs of all of them. One goroutine runs it; the
+// numbers of a run depend on the number of threads in their last bits.
 package pretrain
 
 import (
@@ -73,15 +74,16 @@ const (
 // ErrNotFinite is returned when the loss is NaN or infinite.
 var ErrNotFinite = errors.New("pretrain: the loss is not finite; a smaller learning rate may help")
 
-// Run trains a CLIP. The model comes back in evaluation mode; all tokens outside the pairs' vocabulary get the mean of the trained
-// embeddings, so that an unknown word means nothing in particular.
+// Run trains a CLIP. The model comes back in evaluation mode; all tokens outside the pairs' vocabulary get the mean of
+// the trained embeddings, so that an unknown word means nothing in particular.
 func Run(ctx context.Context, s Settings, pairs Pairs, e Events) (*clip.CLIP, error) {
 	return RunGroup(ctx, nil, s, pairs, e)
 }
 
-// RunGroup is Run in all processes of a group, each with the same settings and pairs: of every batch of s.Batch pairs, which the group's size has to divide, a process encodes its own part, and
-// the loss is that of the whole batch over embeddings gathered from all. The numbers are those of one process; a ModifiedResNet's normalisation takes its statistics over all parts. Every
-// process returns the model of the first. A nil group is one process.
+// RunGroup is Run in all processes of a group, each with the same settings and pairs: of every batch of s.Batch pairs,
+// which the group's size has to divide, a process encodes its own part, and the loss is that of the whole batch over
+// embeddings gathered from all. The numbers are those of one process; a ModifiedResNet's normalisation takes its
+// statistics over all parts. Every process returns the model of the first. A nil group is one process.
 func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Events) (_ *clip.CLIP, err error) {
 	defer caught.Recover(&err)
 	c := s.Model

@@ -12,8 +12,8 @@ import (
 	"github.com/gospml/gospml/data/shapes"
 )
 
-// ShapesSeed is the seed of the pictures that the built-in model is trained on. Data sets of package shapes take the seeds that users name, which are small numbers; a test
-// compares the pictures by hash.
+// ShapesSeed is the seed of the pictures that the built-in model is trained on. Data sets of package shapes take the
+// seeds that users name, which are small numbers; a test compares the pictures by hash.
 const ShapesSeed = 0xC11B_5EED_0000_0001
 
 // Shapes are the settings of the built-in model.
@@ -33,8 +33,10 @@ func Shapes() Settings {
 // ShapesPictures is how many pictures the built-in model is trained on.
 const ShapesPictures = 8000
 
-// NewShapes gives pictures 0 to n-1 of a seed, in random order again and again, with captions that name one or two labels of each, chosen at random; without pictures (n below 1) Next is an error. The captions of a batch differ as long as pictures
-// with others are found, because InfoNCE takes every other caption for a wrong one. Not safe for concurrent use.
+// NewShapes gives pictures 0 to n-1 of a seed, in random order again and again, with captions that name one or two
+// labels of each, chosen at random; without pictures (n below 1) Next is an error. The captions of a batch differ as
+// long as pictures with others are found, because InfoNCE takes every other caption for a wrong one. Not safe for
+// concurrent use.
 func NewShapes(seed uint64, n int) Pairs {
 	n = max(n, 0)
 	d := &drawn{random: rand.New(rand.NewPCG(seed, 1)), pictures: make([]byte, n*shapes.PictureBytes), labels: make([][len(shapes.Classes)]int8, n)}

@@ -7,8 +7,9 @@ import (
 	"github.com/gospml/gospml/data/pixel"
 )
 
-// Cutout paints a rectangle of one random colour over the picture, as DualCoOp and LAC do before RandAugment: its centre is any pixel, its half sides are
-// half of int(Factor·side + 0.5). Source: milkxie/SPML-LAC @ a630052, lib/dataset/get_dataset.py.
+// Cutout paints a rectangle of one random colour over the picture, as DualCoOp and LAC do before RandAugment: its
+// centre is any pixel, its half sides are half of int(Factor·side + 0.5). Source: milkxie/SPML-LAC @ a630052,
+// lib/dataset/get_dataset.py.
 type Cutout struct{ Factor float64 }
 
 // Apply draws the centre's column and row, then red, green and blue.
@@ -18,7 +19,8 @@ func (c Cutout) Apply(p *pixel.RGB, r *rand.Rand) (*pixel.RGB, error) {
 	return p, nil
 }
 
-// Rectangle is what is painted about a centre: corners clamped to [0, w] and [0, h]. Pillow paints Max too, where it is in the picture.
+// Rectangle is what is painted about a centre: corners clamped to [0, w] and [0, h]. Pillow paints Max too, where it is
+// in the picture.
 func (c Cutout) Rectangle(w, h, x, y int) image.Rectangle {
 	dx, dy := int(c.Factor*float64(w)+0.5)/2, int(c.Factor*float64(h)+0.5)/2
 	return image.Rectangle{
@@ -38,7 +40,8 @@ func paint(p *pixel.RGB, at image.Rectangle, r, g, b byte) int {
 	return max(0, x1-at.Min.X+1) * max(0, y1-at.Min.Y+1)
 }
 
-// graySquare is RandAugment's own Cutout: a square of 2·(size/2) pixels about a centre, cut off at the border, in ImageNet's mean colour.
+// graySquare is RandAugment's own Cutout: a square of 2·(size/2) pixels about a centre, cut off at the border, in
+// ImageNet's mean colour.
 func graySquare(p *pixel.RGB, size, x, y int) {
 	half := size / 2
 	if half < 1 {

@@ -68,8 +68,9 @@ func FindOperation(name string) (Operation, error) {
 	return Operation{}, fmt.Errorf("augment: unknown operation %q", name)
 }
 
-// RandAugment is the policy of the package randaugment 1.0.2 (not the N, M version of the paper): one of the (15·9)² ordered pairs of operation and level,
-// all equally likely; the first is applied with probability 0.5, then the second with probability 0.5.
+// RandAugment is the policy of the package randaugment 1.0.2 (not the N, M version of the paper): one of the (15·9)²
+// ordered pairs of operation and level, all equally likely; the first is applied with probability 0.5, then the second
+// with probability 0.5.
 type RandAugment struct{}
 
 // Apply draws the pair, then for each half whether it applies, its sign and what the operation draws.
@@ -94,8 +95,8 @@ func LACWeak(n int) Pipeline {
 	return Pipeline{RandomFlip(), Resize(n, n, pixel.Bilinear)}
 }
 
-// LACStrong is LAC's strong view in the order of its code: flip, squash to n × n, Cutout, RandAugment, colour jitter (p = 0.8), grey (p = 0.2).
-// The paper mentions flip, Cutout and RandAugment only: [LACPaper].
+// LACStrong is LAC's strong view in the order of its code: flip, squash to n × n, Cutout, RandAugment, colour jitter (p
+// = 0.8), grey (p = 0.2). The paper mentions flip, Cutout and RandAugment only: [LACPaper].
 func LACStrong(n int) Pipeline {
 	return append(LACPaper(n), With(0.8, ColorJitter{0.4, 0.4, 0.4, 0.1}), RandomGray(0.2))
 }
@@ -105,7 +106,8 @@ func LACPaper(n int) Pipeline {
 	return Pipeline{RandomFlip(), Resize(n, n, pixel.Bilinear), Cutout{0.5}, RandAugment{}}
 }
 
-// DualCoOp is DualCoOp's training view: squash to n × n, Cutout, RandAugment. Source: sunxm2357/DualCoOp @ 49e71d7, dataloaders.
+// DualCoOp is DualCoOp's training view: squash to n × n, Cutout, RandAugment. Source: sunxm2357/DualCoOp @ 49e71d7,
+// dataloaders.
 func DualCoOp(n int) Pipeline {
 	return Pipeline{Resize(n, n, pixel.Bilinear), Cutout{0.5}, RandAugment{}}
 }

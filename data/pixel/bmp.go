@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// bmpFile is a BMP's header. golang.org/x/image/bmp lacks 16 bits, masks, run lengths and OS/2's header, so the file is read here, by the rules of
-// Pillow's BmpImagePlugin.
+// bmpFile is a BMP's header. golang.org/x/image/bmp lacks 16 bits, masks, run lengths and OS/2's header, so the file is
+// read here, by the rules of Pillow's BmpImagePlugin.
 type bmpFile struct {
 	w, h     int
 	topDown  bool

@@ -6,18 +6,20 @@ import (
 	"fmt"
 )
 
-// The budget of a picture by default. It lets through what cameras and editors write and refuses small files that cost much.
+// The budget of a picture by default. It lets through what cameras and editors write and refuses small files that cost
+// much.
 const (
 	// DefaultMaxPixels is 64 megapixels, 8192 × 8192: the largest sensors of phones and most cameras.
 	DefaultMaxPixels = 64 << 20
 	// DefaultMaxScans is for the scans of a JPEG: encoders write 3 to 20.
 	DefaultMaxScans = 64
-	// freeMemory is what the decoding of any file may take, and memoryPerByte what it may take for each byte of its file, if that is more: a photo of
-	// 64 megapixels in ten scans has at least 1.4 MB and takes 380 MB. See [Options.MaxMemory].
+	// freeMemory is what the decoding of any file may take, and memoryPerByte what it may take for each byte of its file,
+	// if that is more: a photo of 64 megapixels in ten scans has at least 1.4 MB and takes 380 MB. See
+	// [Options.MaxMemory].
 	freeMemory    = 256_000_000
 	memoryPerByte = 400
-	// scansOfLargest is how many scans a JPEG of the most pixels may have. Smaller ones may have more, up to the same work: libjpeg goes through all
-	// pixels in each, in about 1.5 ns.
+	// scansOfLargest is how many scans a JPEG of the most pixels may have. Smaller ones may have more, up to the same
+	// work: libjpeg goes through all pixels in each, in about 1.5 ns.
 	scansOfLargest = 12
 )
 
@@ -86,7 +88,8 @@ type jpegFrame struct {
 	arithmetic bool // arithmetic coding, which costs ten times as much and goes on after the end of its data
 }
 
-// walkJPEG goes from marker to marker as libjpeg does. It stops at the first scan where that is the only one that is decoded.
+// walkJPEG goes from marker to marker as libjpeg does. It stops at the first scan where that is the only one that is
+// decoded.
 func walkJPEG(b []byte) (f jpegFrame) {
 	progressive := false
 	for i := 2; ; {

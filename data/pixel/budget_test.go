@@ -28,7 +28,8 @@ func segment(marker byte, body ...byte) []byte {
 	return append(binary.BigEndian.AppendUint16([]byte{0xff, marker}, uint16(len(body)+2)), body...)
 }
 
-// grayJPEG is a progressive picture of one grey whose blocks of all scans but the first are empty runs, a few bytes each. kind is the frame's marker.
+// grayJPEG is a progressive picture of one grey whose blocks of all scans but the first are empty runs, a few bytes
+// each. kind is the frame's marker.
 func grayJPEG(kind byte, w, h, components, scans int) []byte {
 	b := append([]byte{0xff, 0xd8}, segment(0xdb, append([]byte{0}, bytes.Repeat([]byte{1}, 64)...)...)...)
 	frame := []byte{8, byte(h >> 8), byte(h), byte(w >> 8), byte(w), byte(components)}

@@ -21,9 +21,9 @@ var (
 
 type norm struct{ mean, std [3]float32 }
 
-// Decoder goes from the bytes of an image file to resized, normalized pixels. It keeps its scratch memory between calls, so
-// that JPEG files cost no allocation. The zero value works with default [Options]. One goroutine at a time; a Decoder that
-// is not closed gives its memory back when it is collected.
+// Decoder goes from the bytes of an image file to resized, normalized pixels. It keeps its scratch memory between
+// calls, so that JPEG files cost no allocation. The zero value works with default [Options]. One goroutine at a time; a
+// Decoder that is not closed gives its memory back when it is collected.
 type Decoder struct {
 	options Options
 	ctx     *context
@@ -88,8 +88,8 @@ func (d *Decoder) Resized(b []byte, w, h int, f Filter, dst []byte) error {
 	return d.Uint8(b, Squash(w, h, f), dst)
 }
 
-// Normalized decodes a file, squashes it to w × h, mirrors it if flip, and writes (v/255 - mean)/std as float32 [3, h, w]
-// to dst, whose length must be 3·w·h. The bits are those of torchvision's ToTensor and Normalize.
+// Normalized decodes a file, squashes it to w × h, mirrors it if flip, and writes (v/255 - mean)/std as float32 [3, h,
+// w] to dst, whose length must be 3·w·h. The bits are those of torchvision's ToTensor and Normalize.
 func (d *Decoder) Normalized(b []byte, w, h int, f Filter, mean, std [3]float32, flip bool, dst []float32) error {
 	g := Squash(w, h, f)
 	g.Flip = flip
@@ -106,7 +106,8 @@ func (d *Decoder) Float32(b []byte, g Geometry, mean, std [3]float32, dst []floa
 	return d.run(b, g, &norm{mean, std}, unsafe.Pointer(unsafe.SliceData(dst)), len(dst), 4)
 }
 
-// Decode is the function Decode with the decoder's options. A JPEG's picture lies in memory of the decoder: the next call of Decode writes over it.
+// Decode is the function Decode with the decoder's options. A JPEG's picture lies in memory of the decoder: the next
+// call of Decode writes over it.
 func (d *Decoder) Decode(b []byte) (*RGB, error) {
 	e, err := d.enter()
 	if err != nil {
@@ -138,7 +139,8 @@ func (d *Decoder) Decode(b []byte) (*RGB, error) {
 // keptBytes bounds the memory that Decode keeps: a photo of 10 megapixels.
 const keptBytes = 32 << 20
 
-// TransformFloat32 brings src into the geometry and writes (v/255 - mean)/std as float32 [3, h, w] to dst, of the geometry's Size: Transform and Normalize in one pass.
+// TransformFloat32 brings src into the geometry and writes (v/255 - mean)/std as float32 [3, h, w] to dst, of the
+// geometry's Size: Transform and Normalize in one pass.
 func (d *Decoder) TransformFloat32(src *RGB, g Geometry, mean, std [3]float32, dst []float32) error {
 	if err := src.check(); err != nil {
 		return err
@@ -225,7 +227,8 @@ func decodeJPEG(info Info, b []byte, o Options) (*RGB, error) {
 	return p, nil
 }
 
-// Resize resamples src to w × h without keeping the aspect ratio, as Pillow's Image.resize. A size that stays is a copy.
+// Resize resamples src to w × h without keeping the aspect ratio, as Pillow's Image.resize. A size that stays is a
+// copy.
 func Resize(src *RGB, w, h int, f Filter) (*RGB, error) { return Transform(src, Squash(w, h, f)) }
 
 // maxResult is the most pixels that [Transform] makes.
@@ -254,8 +257,8 @@ func Transform(src *RGB, g Geometry) (*RGB, error) {
 	return p, nil
 }
 
-// Normalize writes (v/255 - mean)/std of a picture src, uint8 [h, w, 3], as float32 [3, h, w] to dst, mirrored if flip. The
-// bits are those of torchvision's ToTensor and Normalize.
+// Normalize writes (v/255 - mean)/std of a picture src, uint8 [h, w, 3], as float32 [3, h, w] to dst, mirrored if flip.
+// The bits are those of torchvision's ToTensor and Normalize.
 func Normalize(dst []float32, src []byte, w, h int, mean, std [3]float32, flip bool) error {
 	if err := (&RGB{w, h, src}).check(); err != nil {
 		return err
@@ -281,8 +284,8 @@ func CPU() (string, error) {
 	return l.cpu(), nil
 }
 
-// Coefficients returns, for one axis of in pixels that becomes out pixels, the first input of each output and its weights in 22-bit fixed point. Not for
-// the filters in floating point.
+// Coefficients returns, for one axis of in pixels that becomes out pixels, the first input of each output and its
+// weights in 22-bit fixed point. Not for the filters in floating point.
 func Coefficients(in, out int, f Filter) (first []int32, weights [][]int32, err error) {
 	if in < 1 || out < 1 || in > math.MaxInt32 || out > 1<<20 || f < 0 || f > TorchvisionBicubic {
 		return nil, nil, fmt.Errorf("pixel: there are no coefficients for %v from %d to %d", f, in, out)

@@ -12,7 +12,8 @@ import (
 	"github.com/gospml/gospml/internal/testroot"
 )
 
-// TestDrawnAsPillow decodes the drawn pictures of testdata, which are there without a data root, as Pillow does: odd modes, turned ones, broken ones.
+// TestDrawnAsPillow decodes the drawn pictures of testdata, which are there without a data root, as Pillow does: odd
+// modes, turned ones, broken ones.
 func TestDrawnAsPillow(t *testing.T) {
 	b, err := os.ReadFile(testroot.Testdata("pictures", "pillow.json"))
 	require.NoError(t, err)

@@ -6,7 +6,8 @@ import (
 )
 
 var (
-	// ErrPicture: the bytes are no picture that can be used, for one of the three reasons below; errors.Is finds it in each.
+	// ErrPicture: the bytes are no picture that can be used, for one of the three reasons below; errors.Is finds it in
+	// each.
 	ErrPicture = errors.New("unusable image")
 	// ErrDamaged: the bytes are not a whole, valid image.
 	ErrDamaged error = pictureError("damaged image")

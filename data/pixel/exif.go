@@ -12,9 +12,9 @@ const (
 	tagXMP         = 0x02bc
 )
 
-// Orientation returns the orientation of an image file: 1 (as stored) to 8; 1 where there is none or it makes no sense. It stands where Pillow's
-// ImageOps.exif_transpose (version 13) looks for it: in EXIF (JPEG segments, PNG's eXIf, the texts "exif" and "Raw profile type exif" that ImageMagick
-// writes, WebP's chunk, TIFF's own directory), else in XMP.
+// Orientation returns the orientation of an image file: 1 (as stored) to 8; 1 where there is none or it makes no sense.
+// It stands where Pillow's ImageOps.exif_transpose (version 13) looks for it: in EXIF (JPEG segments, PNG's eXIf, the
+// texts "exif" and "Raw profile type exif" that ImageMagick writes, WebP's chunk, TIFF's own directory), else in XMP.
 func Orientation(b []byte) int {
 	f, err := Sniff(b)
 	if err != nil {
@@ -90,8 +90,8 @@ func xmpOrientation(xmp []byte) int {
 	}
 }
 
-// tiffOrder is the byte order of a TIFF header as Pillow accepts it, also with its number in the wrong order. BigTIFF, which EXIF cannot be, is
-// refused in one order and taken for TIFF in the other.
+// tiffOrder is the byte order of a TIFF header as Pillow accepts it, also with its number in the wrong order. BigTIFF,
+// which EXIF cannot be, is refused in one order and taken for TIFF in the other.
 func tiffOrder(b []byte) (binary.ByteOrder, bool) {
 	if len(b) >= 4 {
 		switch string(b[:4]) {
@@ -114,8 +114,8 @@ type directory struct {
 // valueSizes are the bytes of one value of each type.
 var valueSizes = map[uint16]uint64{1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8}
 
-// readDirectory reads a directory by the rules of Pillow's ImageFileDirectory_v2.load: an entry of an unknown type, or of more data than the file has
-// bytes, is passed over, one whose data lie behind the end is the last.
+// readDirectory reads a directory by the rules of Pillow's ImageFileDirectory_v2.load: an entry of an unknown type, or
+// of more data than the file has bytes, is passed over, one whose data lie behind the end is the last.
 func readDirectory(b []byte, at uint64, order binary.ByteOrder, big bool) (d directory) {
 	size, word, head := uint64(12), uint64(4), uint64(2)
 	if big {

@@ -11,7 +11,8 @@ import (
 	"github.com/gospml/gospml/internal/exiftest"
 )
 
-// TestEXIFAsPillow compares pictures with an orientation, and files whose EXIF is odd, with Pillow's exif_transpose (testdata/pixel/make_exif.py).
+// TestEXIFAsPillow compares pictures with an orientation, and files whose EXIF is odd, with Pillow's exif_transpose
+// (testdata/pixel/make_exif.py).
 func TestEXIFAsPillow(t *testing.T) {
 	o := Options{ApplyEXIF: true}
 	d, err := NewDecoder(o)

@@ -79,7 +79,8 @@ func phoneFormat(b []byte) (name, with string) {
 	return name, map[string]string{heic: "heif-convert IN OUT.jpg or ImageMagick", avif: "avifdec IN OUT.jpg or ImageMagick"}[name]
 }
 
-// Header reads a file's format and size and compares them, and what decoding would take, with the limits. It decodes nothing.
+// Header reads a file's format and size and compares them, and what decoding would take, with the limits. It decodes
+// nothing.
 func Header(b []byte, o Options) (info Info, err error) {
 	f, err := Sniff(b)
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 type Options struct {
 	// MaxPixels is the largest accepted width × height; 0 means DefaultMaxPixels.
 	MaxPixels int64
-	// MaxScans is the largest accepted number of scans of a JPEG; 0 means DefaultMaxScans. A JPEG of the most pixels may have 12, a smaller one more, up to
-	// the same number of pixels times scans.
+	// MaxScans is the largest accepted number of scans of a JPEG; 0 means DefaultMaxScans. A JPEG of the most pixels may
+	// have 12, a smaller one more, up to the same number of pixels times scans.
 	MaxScans int
-	// MaxMemory is how many bytes the decoding of a file may take; 0 means 256 MB, or 400 times the file's size where that is more.
+	// MaxMemory is how many bytes the decoding of a file may take; 0 means 256 MB, or 400 times the file's size where that
+	// is more.
 	MaxMemory int64
 	// PillowGray16 decodes 16-bit grey as Pillow does: min(v, 255), so nearly everything is white.
 	PillowGray16 bool

@@ -1,7 +1,7 @@
 package pixel
 
-// oriented returns the picture as a viewer shows it whose file has this EXIF orientation (1 to 8); p itself where nothing
-// changes. The mapping is that of Pillow's ImageOps.exif_transpose.
+// oriented returns the picture as a viewer shows it whose file has this EXIF orientation (1 to 8); p itself where
+// nothing changes. The mapping is that of Pillow's ImageOps.exif_transpose.
 func (p *RGB) oriented(orientation int) *RGB {
 	if orientation < 2 || orientation > 8 {
 		return p

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPhoneFormats: what a phone or a browser saves and we do not read is named, with what to do. The boxes are as iOS, libheif and libavif write them.
+// TestPhoneFormats: what a phone or a browser saves and we do not read is named, with what to do. The boxes are as iOS,
+// libheif and libavif write them.
 func TestPhoneFormats(t *testing.T) {
 	d, err := NewDecoder(Options{})
 	require.NoError(t, err)

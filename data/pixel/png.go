@@ -10,8 +10,9 @@ import (
 
 const pngSignature = "\x89PNG\r\n\x1a\n"
 
-// pngPicture is what a PNG holds before its pixels. The standard library's decoder keeps all samples beside the picture that is
-// made of them (11 bytes a pixel of 16 bits with alpha), so rows are decompressed and converted here one by one.
+// pngPicture is what a PNG holds before its pixels. The standard library's decoder keeps all samples beside the picture
+// that is made of them (11 bytes a pixel of 16 bits with alpha), so rows are decompressed and converted here one by
+// one.
 type pngPicture struct {
 	w, h         int
 	depth, color byte
@@ -72,7 +73,8 @@ func (f *pngPicture) whole() error {
 	return nil
 }
 
-// pngPixels reads the bodies of the chunks of pixels, which follow each other. Their checksums are not looked at, as by Pillow.
+// pngPixels reads the bodies of the chunks of pixels, which follow each other. Their checksums are not looked at, as by
+// Pillow.
 type pngPixels struct {
 	rest []byte
 	body []byte

@@ -11,8 +11,8 @@ import (
 // MaxFileBytes is the largest image file that is read, 256 MiB.
 const MaxFileBytes = 256 << 20
 
-// ReadFile returns the bytes of an image file. Only regular files are read (a pipe would wait for its writer, a device may never end), up to
-// [MaxFileBytes].
+// ReadFile returns the bytes of an image file. Only regular files are read (a pipe would wait for its writer, a device
+// may never end), up to [MaxFileBytes].
 func ReadFile(path string) ([]byte, error) {
 	// O_NONBLOCK: opening a pipe must not wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -51,8 +51,9 @@ const (
 	tiffDeflate2 = 32946
 )
 
-// tiffFile is the first picture of a TIFF or BigTIFF file. golang.org/x/image/tiff knows fewer kinds and reads some otherwise than libtiff, so the directory is read
-// here by the rules of Pillow's TiffImagePlugin, and its compressions come from kept packages.
+// tiffFile is the first picture of a TIFF or BigTIFF file. golang.org/x/image/tiff knows fewer kinds and reads some
+// otherwise than libtiff, so the directory is read here by the rules of Pillow's TiffImagePlugin, and its compressions
+// come from kept packages.
 type tiffFile struct {
 	b       []byte
 	order   binary.ByteOrder
@@ -71,7 +72,8 @@ type tiffFile struct {
 	turned  []byte // a block whose bits are in the other order
 }
 
-// tiffValues are the numbers of a directory's entry, where they stand in the file: a few bytes of directory may name the whole file in each entry.
+// tiffValues are the numbers of a directory's entry, where they stand in the file: a few bytes of directory may name
+// the whole file in each entry.
 type tiffValues struct {
 	data  []byte
 	size  int // bytes of a number
@@ -170,7 +172,8 @@ func openTIFF(b []byte) (*tiffFile, error) {
 	return f, nil
 }
 
-// entry reads one entry of the directory and says whether its values are in the file; a tag or type that nobody reads is left out.
+// entry reads one entry of the directory and says whether its values are in the file; a tag or type that nobody reads
+// is left out.
 func (f *tiffFile) entry(e []byte, word int) bool {
 	tag, kind := f.order.Uint16(e), f.order.Uint16(e[2:])
 	size := map[uint16]uint64{1: 1, 2: 1, 3: 2, 4: 4, 6: 1, 7: 1, 8: 2, 9: 4, 13: 4, 16: 8, 17: 8, 18: 8}[kind]

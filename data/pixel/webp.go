@@ -61,7 +61,8 @@ func webpSize(b []byte) (w, h int, err error) {
 	return f.w, f.h, err
 }
 
-// memory is what decoding takes. Lossless files can hold any number of pixels of one colour in a few bytes, so large ones must be as plausible as a PNG.
+// memory is what decoding takes. Lossless files can hold any number of pixels of one colour in a few bytes, so large
+// ones must be as plausible as a PNG.
 func (f *webpFrame) memory() (int64, error) {
 	w, h, err := f.streamSize()
 	if err != nil {

@@ -9,10 +9,12 @@ import (
 // SplitSeed is the seed with which Cole et al. and everyone after them split the official training part.
 const SplitSeed = 1200
 
-// Split parts n rows into training and validation rows as Cole et al. do: round(fraction·n) rows (half to even) go to validation, both
-// parts ascending. The published splits are Split(n, 0.2, SplitSeed). fraction outside [0, 1] is an error.
+// Split parts n rows into training and validation rows as Cole et al. do: round(fraction·n) rows (half to even) go to
+// validation, both parts ascending. The published splits are Split(n, 0.2, SplitSeed). fraction outside [0, 1] is an
+// error.
 //
-// Source: elijahcole/single-positive-multi-label @ 89152d5, datasets.py; the released code's later sub-sampling step keeps every row and is left out.
+// Source: elijahcole/single-positive-multi-label @ 89152d5, datasets.py; the released code's later sub-sampling step
+// keeps every row and is left out.
 func Split(n int, fraction float64, seed uint32) (train, val []int, err error) {
 	if !(fraction >= 0 && fraction <= 1) || n < 0 {
 		return nil, nil, fmt.Errorf("random: Split of %d rows with validation fraction %v: the fraction must lie in [0, 1]", n, fraction)
@@ -25,11 +27,13 @@ func Split(n int, fraction float64, seed uint32) (train, val []int, err error) {
 	return train, val, nil
 }
 
-// SinglePositive draws the observed labels of Cole et al.: from each row of full labels (0 or 1, row-major, any multiple of classes
-// values) one positive is kept as 1, everything else is 0 (unknown). A row without positives stays empty.
+// SinglePositive draws the observed labels of Cole et al.: from each row of full labels (0 or 1, row-major, any
+// multiple of classes values) one positive is kept as 1, everything else is 0 (unknown). A row without positives stays
+// empty.
 //
-// One generator serves all rows in order. The negatives of a row are shuffled too although none is kept: that consumes numbers, and without
-// it the later rows would get other labels than the published ones. Source: elijahcole/single-positive-multi-label @ 89152d5, preproc/generate_observed_labels.py.
+// One generator serves all rows in order. The negatives of a row are shuffled too although none is kept: that consumes
+// numbers, and without it the later rows would get other labels than the published ones. Source:
+// elijahcole/single-positive-multi-label @ 89152d5, preproc/generate_observed_labels.py.
 func SinglePositive(labels []int8, classes int, seed uint32) ([]int8, error) {
 	if classes < 1 || len(labels)%classes != 0 {
 		return nil, fmt.Errorf("random: SinglePositive: %d labels do not fill rows of %d classes", len(labels), classes)
@@ -58,7 +62,8 @@ func SinglePositive(labels []int8, classes int, seed uint32) ([]int8, error) {
 	return observed, nil
 }
 
-// Mix hashes numbers to one 64-bit value (splitmix64 over a running sum): a seed for each (seed, epoch, row …) without a stream between them.
+// Mix hashes numbers to one 64-bit value (splitmix64 over a running sum): a seed for each (seed, epoch, row …) without
+// a stream between them.
 func Mix(words ...uint64) uint64 {
 	var h uint64
 	for _, w := range words {

@@ -16,7 +16,8 @@ const (
 	maxShown  = 120 // classes in the picture, the most frequent ones
 )
 
-// SVG draws the counts: positives of each class with the share that training sees, labels a row, and how often classes occur together. One file without anything outside it.
+// SVG draws the counts: positives of each class with the share that training sees, labels a row, and how often classes
+// occur together. One file without anything outside it.
 func SVG(w io.Writer, s *Labels) error {
 	b := bufio.NewWriter(w)
 	order := make([]int, len(s.Classes))

@@ -1,4 +1,5 @@
-// Command my-method is spml with one more method: a temporal ensemble. The strong view's scores are drawn to the average of what the network said of the photo before.
+// Command my-method is spml with one more method: a temporal ensemble. The strong view's scores are drawn to the
+// average of what the network said of the photo before.
 package main
 
 import (

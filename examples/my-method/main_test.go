@@ -19,7 +19,8 @@ func TestLoss(t *testing.T) {
 	losstest.Run(t, "ensemble", losstest.Setting{Name: "λ 0.5", Set: loss.Values{"lambda": 0.5}})
 }
 
-// The method trains, its checkpoints hold its state, a run that is stopped ends in the same bits, and its model has its threshold.
+// The method trains, its checkpoints hold its state, a run that is stopped ends in the same bits, and its model has its
+// threshold.
 func TestResume(t *testing.T) {
 	c := train.Config{Data: "shapes", DataOptions: "train=48,val=16,test=16", Method: "ensemble", ImageSize: 32, BatchSize: 16, Epochs: 2, Threads: 1, StrongView: "crop", Device: "cpu"}
 	c.Run = filepath.Join(t.TempDir(), "whole")

@@ -1,4 +1,5 @@
-// Command own-loop trains ROLE in a loop of its own over train.Stepper: pictures, batches and network are this program's, labels, loss and estimates the method's.
+// Command own-loop trains ROLE in a loop of its own over train.Stepper: pictures, batches and network are this
+// program's, labels, loss and estimates the method's.
 package main
 
 import (

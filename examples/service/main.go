@@ -11,9 +11,10 @@
 //
 // A training without "seed" has seed 1200, as spml train has.
 //
-// It has no accounts: put it behind something that does. Web pages of other sites cannot use it (Origin and Sec-Fetch-Site are checked, and on a
-// loopback address the Host too), a photo's bytes are read once there is room for them, one model is loaded at a time, and answers name no paths.
-// SIGINT and SIGTERM end it once the requests in work are answered, after 25 seconds in any case; a training in work leaves a checkpoint.
+// It has no accounts: put it behind something that does. Web pages of other sites cannot use it (Origin and
+// Sec-Fetch-Site are checked, and on a loopback address the Host too), a photo's bytes are read once there is room for
+// them, one model is loaded at a time, and answers name no paths. SIGINT and SIGTERM end it once the requests in work
+// are answered, after 25 seconds in any case; a training in work leaves a checkpoint.
 package main
 
 import (
@@ -59,8 +60,8 @@ func main() {
 	}
 }
 
-// Times after a signal: for the requests in work, and for the training's checkpoint and the photos that are still in work then. What has not ended
-// after both ends with the process.
+// Times after a signal: for the requests in work, and for the training's checkpoint and the photos that are still in
+// work then. What has not ended after both ends with the process.
 const (
 	shutdownTime = 15 * time.Second
 	closeTime    = 8 * time.Second

@@ -125,7 +125,8 @@ func TestOtherSites(t *testing.T) {
 	require.Empty(t, s.trainer.jobs)
 }
 
-// Bodies wait for room before they are read, a slow one gives its room back, and one that cannot fit is refused at once.
+// Bodies wait for room before they are read, a slow one gives its room back, and one that cannot fit is refused at
+// once.
 func TestBodiesWait(t *testing.T) {
 	var most, now atomic.Int64
 	f := &fake{tag: func(ctx context.Context, b []byte) ([]model.Label, error) {
@@ -199,7 +200,8 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// One model is loaded at a time; the one before it is freed after its last request, and until then no third one is loaded.
+// One model is loaded at a time; the one before it is freed after its last request, and until then no third one is
+// loaded.
 func TestModelSwaps(t *testing.T) {
 	release, inWork := make(chan struct{}), make(chan struct{})
 	old := &fake{tag: func(context.Context, []byte) ([]model.Label, error) {
@@ -264,7 +266,8 @@ func TestEndsUnderLoad(t *testing.T) {
 	}
 }
 
-// 200 clients of all manners at once: whole, broken, cut and slow requests. Each gets its answer, and nothing is left of them.
+// 200 clients of all manners at once: whole, broken, cut and slow requests. Each gets its answer, and nothing is left
+// of them.
 func TestMixedClients(t *testing.T) {
 	f := &fake{tag: func(_ context.Context, b []byte) ([]model.Label, error) {
 		return []model.Label{{Name: fmt.Sprint(len(b))}}, nil

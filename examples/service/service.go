@@ -32,7 +32,8 @@ type Options struct {
 	Device  string   // of tagging, and of training where the request names none: auto, cpu, cuda or cuda:N
 	Hosts   []string // names of the service where it listens on a loopback address, beside localhost
 	Bodies  int      // photos that are in memory at once, of 32 MB at most; 0: 16
-	// EXIF says what is done with the orientation of a photo: apply or ignore; empty: what its model was trained with. MaxPixels bounds a photo; 0: 64 megapixels.
+	// EXIF says what is done with the orientation of a photo: apply or ignore; empty: what its model was trained with.
+	// MaxPixels bounds a photo; 0: 64 megapixels.
 	EXIF      string
 	MaxPixels int64
 }
@@ -126,7 +127,8 @@ func (s *Service) CloseContext(ctx context.Context) error {
 	return errors.Join(err, old.close(ctx))
 }
 
-// use loads the model of a run and tags with it from now on. At most two models are in memory: a load holds its place until the model before is freed.
+// use loads the model of a run and tags with it from now on. At most two models are in memory: a load holds its place
+// until the model before is freed.
 func (s *Service) use(ctx context.Context, run string) error {
 	select {
 	case s.loads <- struct{}{}:
@@ -200,7 +202,8 @@ func (s *Service) Handler() http.Handler {
 	return s.checkHost(sites.Handler(m))
 }
 
-// checkHost refuses names of strangers on a loopback address: a page whose own name was pointed here would count as of this site.
+// checkHost refuses names of strangers on a loopback address: a page whose own name was pointed here would count as of
+// this site.
 func (s *Service) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)

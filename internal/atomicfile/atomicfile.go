@@ -16,8 +16,9 @@ import (
 // bufferSize of the writer handed to the callback: large enough that a header of many small writes costs nothing.
 const bufferSize = 256 << 10
 
-// WriteFile gives path the content that write produces. perm (before umask, and never writable by everybody) holds only for a file that does not exist
-// yet. The writer is buffered and valid only during the call; an error from write is returned as it is, wrapped with the path.
+// WriteFile gives path the content that write produces. perm (before umask, and never writable by everybody) holds only
+// for a file that does not exist yet. The writer is buffered and valid only during the call; an error from write is
+// returned as it is, wrapped with the path.
 func WriteFile(path string, perm fs.FileMode, write func(w io.Writer) error) error {
 	if err := replace(path, perm, write, system{}); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)

@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// hold locks a new temporary file until release, which comes after the rename and so after the file's Close. It reports whether the file is still there: between its
-// making and its lock a sweeper may have taken it for a stale one. Where there are no locks nothing is swept either.
+// hold locks a new temporary file until release, which comes after the rename and so after the file's Close. It reports
+// whether the file is still there: between its making and its lock a sweeper may have taken it for a stale one. Where
+// there are no locks nothing is swept either.
 func hold(f *os.File) (release func(), there bool) {
 	none := func() {}
 	syscall.ForkLock.RLock()

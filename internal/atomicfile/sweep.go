@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A temporary file is locked while it is written, and the kernel frees the lock when its process ends, however it ends. So the first writer of each process in a
-// folder removes those that nobody holds.
+// A temporary file is locked while it is written, and the kernel frees the lock when its process ends, however it ends.
+// So the first writer of each process in a folder removes those that nobody holds.
 
 const tempMark = ".tmp-"
 

@@ -1,4 +1,5 @@
-// Package caught turns a panic into an error, so that a mistake in a function or goroutine of ours does not end the program that calls it.
+// Package caught turns a panic into an error, so that a mistake in a function or goroutine of ours does not end the
+// program that calls it.
 package caught
 
 import (

@@ -1,5 +1,6 @@
-// Package engine is what must happen before libtorch is used, and before its autograd engine starts: with the first backward of a process it makes a thread for each device that is known
-// then, and gradients on a device that comes later have nobody to compute them.
+// Package engine is what must happen before libtorch is used, and before its autograd engine starts: with the first
+// backward of a process it makes a thread for each device that is known then, and gradients on a device that comes
+// later have nobody to compute them.
 package engine
 
 import (
@@ -14,8 +15,9 @@ var (
 	started atomic.Bool
 )
 
-// Loaded has f run once, when libtorch is open and before anything of it is called: what libtorch finds of a card at its first look (a seed, a convolution, a backward) it
-// keeps for the life of the process. f must not call package torch. It is for init functions.
+// Loaded has f run once, when libtorch is open and before anything of it is called: what libtorch finds of a card at
+// its first look (a seed, a convolution, a backward) it keeps for the life of the process. f must not call package
+// torch. It is for init functions.
 func Loaded(f func()) { loaded = append(loaded, f) }
 
 // Open runs what Loaded was given; it is for the loader.

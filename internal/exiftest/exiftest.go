@@ -50,7 +50,8 @@ func Photos(t testing.TB) []Photo {
 	return all
 }
 
-// OfPhones are those as phones write them: all orientations, JPEG and PNG, with and without a thumbnail, both byte orders.
+// OfPhones are those as phones write them: all orientations, JPEG and PNG, with and without a thumbnail, both byte
+// orders.
 func OfPhones(t testing.TB) []Photo {
 	name := regexp.MustCompile(`^(JPEG|PNG) \d+x\d+ [1-8] `)
 	var some []Photo

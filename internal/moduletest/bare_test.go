@@ -17,8 +17,9 @@ import (
 // hidden are programs that set-up gets itself or does without.
 const hidden = "cmake ninja make apt-get"
 
-// A machine with Go, a C++ compiler and pip alone can set up: CMake and ninja come as wheels and build the libraries. The short form looks for the tools only
-// (TestToolsAreFetched of third_party/native has a pip of its own); the full form fetches and builds.
+// A machine with Go, a C++ compiler and pip alone can set up: CMake and ninja come as wheels and build the libraries.
+// The short form looks for the tools only (TestToolsAreFetched of third_party/native has a pip of its own); the full
+// form fetches and builds.
 func TestSetupWithoutCMake(t *testing.T) {
 	torch, err := native.FindTorch()
 	require.NoError(t, err)

@@ -48,8 +48,8 @@ const want = "54 [7 11 9 13]\n"
 // packed is the version that the test serves.
 var packed = module.Version{Path: "github.com/gospml/gospml", Version: "v0.0.1"}
 
-// A service can use the module with `go get`, one setup command and nothing else. Libraries are taken from this checkout's cache, whose key holds every embedded
-// source; the full form builds them from the installed module.
+// A service can use the module with `go get`, one setup command and nothing else. Libraries are taken from this
+// checkout's cache, whose key holds every embedded source; the full form builds them from the installed module.
 func TestModuleFromProxy(t *testing.T) {
 	torch, err := native.FindTorch()
 	require.NoError(t, err)

@@ -11,7 +11,8 @@ import (
 	"github.com/gospml/gospml/internal/testroot"
 )
 
-// A loss and a method written in another module pass their tests there, and their programs train with them and document them.
+// A loss and a method written in another module pass their tests there, and their programs train with them and document
+// them.
 func TestOwnLossAndMethodFromAnotherModule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the command in another module")
@@ -40,7 +41,8 @@ func TestOwnLossAndMethodFromAnotherModule(t *testing.T) {
 	require.Contains(t, out, "ensemble")
 }
 
-// elsewhere makes a module of an example's files, of at most so many lines, that takes this one from a proxy, runs its tests and builds its program, spml.
+// elsewhere makes a module of an example's files, of at most so many lines, that takes this one from a proxy, runs its
+// tests and builds its program, spml.
 func elsewhere(t *testing.T, dir, proxy, example string, lines int) (s *shell, tests string) {
 	mine := filepath.Join(dir, example)
 	require.NoError(t, os.CopyFS(mine, os.DirFS(filepath.Join(testroot.Module(), "examples", example))))

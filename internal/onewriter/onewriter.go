@@ -1,4 +1,5 @@
-// Package onewriter keeps two processes from writing one thing. A lock survives nothing: the kernel frees it when its process ends, however it ends.
+// Package onewriter keeps two processes from writing one thing. A lock survives nothing: the kernel frees it when its
+// process ends, however it ends.
 package onewriter
 
 import (

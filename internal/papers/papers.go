@@ -1,5 +1,6 @@
-// Package papers reads the inventory of what the texts of the five papers hold (testdata/papers/index.json): tables, figures, equations and
-// settings with their place, and what a text does not state. It is for tests, which hold recipes, defaults and published numbers against it.
+// Package papers reads the inventory of what the texts of the five papers hold (testdata/papers/index.json): tables,
+// figures, equations and settings with their place, and what a text does not state. It is for tests, which hold
+// recipes, defaults and published numbers against it.
 package papers
 
 import (
@@ -68,7 +69,8 @@ func ByKey() (map[string]*Entry, error) {
 	return m, nil
 }
 
-// For is what the entry states for one of voc, coco, nus, cub: its value for that data set where it differs, else the value.
+// For is what the entry states for one of voc, coco, nus, cub: its value for that data set where it differs, else the
+// value.
 func (e *Entry) For(dataSet string) any {
 	if m, ok := e.Value.(map[string]any); ok {
 		return m[dataSet]

@@ -12,8 +12,8 @@ var commit = regexp.MustCompile(`^[\w.-]+/[\w.-]+ @ v?[\w.]+$`)
 // file is the start of a place in a repository: one or more files.
 var file = regexp.MustCompile(`^[\w./*-]+\.(py|md|json|yaml|sh)\b`)
 
-// Check says what is wrong with a source. For kind "paper" the place is a key of the index and value what it must state for dataSet; for "code"
-// a file, in the repository and commit named; for "ours" a reason.
+// Check says what is wrong with a source. For kind "paper" the place is a key of the index and value what it must state
+// for dataSet; for "code" a file, in the repository and commit named; for "ours" a reason.
 func Check(index map[string]*Entry, kind, repository, place string, value any, dataSet string) error {
 	switch kind {
 	case "paper":

@@ -1,5 +1,6 @@
-// Package plain makes texts that others chose (names of files and classes, errors that repeat their input) fit for a person's terminal. Every
-// line that a person reads goes through it; what programs read (JSON, CSV, Parquet) keeps its exact bytes in its own quoting.
+// Package plain makes texts that others chose (names of files and classes, errors that repeat their input) fit for a
+// person's terminal. Every line that a person reads goes through it; what programs read (JSON, CSV, Parquet) keeps its
+// exact bytes in its own quoting.
 package plain
 
 import (
@@ -9,8 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text is s on one line without control characters: what a terminal would act upon (escape sequences, line ends, marks that turn the direction of
-// a text) and what is no UTF-8 is written as in a Go string, \x1b or \n. Letters, signs and emoji of every language stay.
+// Text is s on one line without control characters: what a terminal would act upon (escape sequences, line ends, marks
+// that turn the direction of a text) and what is no UTF-8 is written as in a Go string, \x1b or \n. Letters, signs and
+// emoji of every language stay.
 func Text(s string) string {
 	clean := true
 	for _, r := range s { // a byte that is no UTF-8 reads as RuneError, which is looked at again below
@@ -45,8 +47,8 @@ func visible(r rune) bool {
 	return unicode.IsGraphic(r) || r == '\u200c' || r == '\u200d'
 }
 
-// Lines is Text for a text of several lines: its line ends stay, and each further line is set in by two spaces, so that no name in it can pass for
-// a line of the program's own.
+// Lines is Text for a text of several lines: its line ends stay, and each further line is set in by two spaces, so that
+// no name in it can pass for a line of the program's own.
 func Lines(s string) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, l := range lines {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Fprintf is fmt.Fprintf for lines that a person reads: texts, lists of texts and errors among args are made fit for a terminal. The format itself
-// is the program's own.
+// Fprintf is fmt.Fprintf for lines that a person reads: texts, lists of texts and errors among args are made fit for a
+// terminal. The format itself is the program's own.
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	safe := make([]any, len(args))
 	for i, a := range args {
@@ -31,7 +31,8 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	return fmt.Fprintf(w, format, safe...)
 }
 
-// Writer makes whole tables fit for a terminal: it passes lines on and writes what else a terminal would act upon as Text does.
+// Writer makes whole tables fit for a terminal: it passes lines on and writes what else a terminal would act upon as
+// Text does.
 type Writer struct{ W io.Writer }
 
 func (w Writer) Write(b []byte) (int, error) {
@@ -52,14 +53,16 @@ func (w Writer) Write(b []byte) (int, error) {
 // MaxError is how many characters of an error are shown.
 const MaxError = 1900
 
-// Error is an error's text for a terminal: at most MaxError characters of it, its head and its tail, without control characters. Joined errors
-// have a line each; further lines are set in, so that no name can pass for a line of the program's own.
+// Error is an error's text for a terminal: at most MaxError characters of it, its head and its tail, without control
+// characters. Joined errors have a line each; further lines are set in, so that no name can pass for a line of the
+// program's own.
 func Error(err error) string { return Cut(rendered(err), MaxError) }
 
 // Message is Error for a text, of which errors are made that repeat their input.
 func Message(text string) string { return Cut(leaf(text), MaxError) }
 
-// rendered follows what err wraps, because only the line ends between joined errors are meant: those in a path or a name are escaped.
+// rendered follows what err wraps, because only the line ends between joined errors are meant: those in a path or a
+// name are escaped.
 func rendered(err error) string {
 	text := err.Error()
 	var inner []error

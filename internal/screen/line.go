@@ -44,8 +44,8 @@ type Progress struct {
 
 // Status is a line at the bottom of a terminal that is drawn again and again. It is not safe for many goroutines.
 //
-// The cursor waits in its first column: a terminal that became narrower has broken the line into several, whose first one the cursor is then on.
-// Each drawing erases that row, which ends the break, and after its text all that is below.
+// The cursor waits in its first column: a terminal that became narrower has broken the line into several, whose first
+// one the cursor is then on. Each drawing erases that row, which ends the break, and after its text all that is below.
 type Status struct {
 	w     io.Writer
 	what  string
@@ -69,8 +69,8 @@ func (s *Status) Draw(p Progress) {
 		columns = 80
 	}
 	s.drawn, s.what = now, p.What
-	// The last column stays free, as a full line makes some terminals wrap; none wraps a line here that is too long because it has just become
-	// narrower.
+	// The last column stays free, as a full line makes some terminals wrap; none wraps a line here that is too long
+	// because it has just become narrower.
 	fmt.Fprintf(s.w, "\r\x1b[K\x1b[?7l%s\x1b[J\x1b[?7h\r", p.line(columns-1))
 }
 

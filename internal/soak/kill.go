@@ -271,7 +271,8 @@ func breakDisk() {
 	})
 }
 
-// fullDisk lets the disk of each writer fill up or break at random: it ends with an error that says so, and goes on to the same bits.
+// fullDisk lets the disk of each writer fill up or break at random: it ends with an error that says so, and goes on to
+// the same bits.
 func fullDisk(j *job) error {
 	broken, whole := 0, 0
 	for round := 0; ; round++ {

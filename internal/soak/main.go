@@ -1,9 +1,11 @@
-// Command soak looks for what only shows after long: it kills writing commands at random and compares what they leave to the bit, fills the disk,
-// changes bytes of files under a memory limit, swaps models under requests, and watches the memory of thousands of steps and operators.
+// Command soak looks for what only shows after long: it kills writing commands at random and compares what they leave
+// to the bit, fills the disk, changes bytes of files under a memory limit, swaps models under requests, and watches the
+// memory of thousands of steps and operators.
 //
 //	make soak SOAK=10m
 //
-// The parts share the time out and each does some work however short it is. It writes a summary and ends with 1 where anything was lost, grew or died.
+// The parts share the time out and each does some work however short it is. It writes a summary and ends with 1 where
+// anything was lost, grew or died.
 package main
 
 import (

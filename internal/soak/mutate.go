@@ -64,7 +64,8 @@ func mutate(j *job) error {
 
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
-// mutateChild reads changed files for some seconds. It says which file it is at, so that the parent knows the one that ended it.
+// mutateChild reads changed files for some seconds. It says which file it is at, so that the parent knows the one that
+// ended it.
 func mutateChild() int {
 	seed, _ := strconv.ParseUint(os.Args[1], 10, 64)
 	seconds, _ := strconv.ParseFloat(os.Args[2], 64)
@@ -157,7 +158,8 @@ func mutated(r *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// readAny gives a file to the reader of its kind, and half of the files to another one as well; errors are what is wanted.
+// readAny gives a file to the reader of its kind, and half of the files to another one as well; errors are what is
+// wanted.
 func readAny(path string, b []byte) {
 	r, size := bytes.NewReader(b), int64(len(b))
 	switch filepath.Ext(path) {

@@ -18,7 +18,8 @@ import (
 )
 
 // upstream are operators whose kernels in libtorch end the process, or do not end, on extreme arguments.
-// AdaptiveMaxPool2d counts through an output of 2⁶³ - 1 rows without a column, Bincount fills as many bins as it is told.
+// AdaptiveMaxPool2d counts through an output of 2⁶³ - 1 rows without a column, Bincount fills as many bins as it is
+// told.
 var upstream = []string{"RandomFrom_", "RandomTo_", "Random_", "LinalgMatrixPower", "MatrixPower", "AdaptiveMaxPool2d", "Bincount"}
 
 // notOperators manage tensors and are no operators of libtorch.
@@ -27,7 +28,8 @@ var notOperators = []string{"Free", "Backward", "Grad", "SetGrad", "OnGrad", "On
 // operatorTime is how long one call may take.
 const operatorTime = 20 * time.Second
 
-// operators calls typed operators with arguments of all kinds in processes of their own: an error is right, a death or an endless call is not.
+// operators calls typed operators with arguments of all kinds in processes of their own: an error is right, a death or
+// an endless call is not.
 func operators(j *job) error {
 	calls, refused, children := 0, 0, 0
 	for n := 0; n == 0 || !j.over(); n++ {

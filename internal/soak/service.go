@@ -25,7 +25,8 @@ const (
 	serviceGrowth  = 96 << 20
 )
 
-// service tags photos over HTTP while models are swapped: each answer is that of the model it names, memory does not grow, and SIGTERM ends it.
+// service tags photos over HTTP while models are swapped: each answer is that of the model it names, memory does not
+// grow, and SIGTERM ends it.
 func service(j *job) error {
 	runs := filepath.Join(j.dir, "runs")
 	for i, name := range []string{"a", "b"} {

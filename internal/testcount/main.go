@@ -1,7 +1,7 @@
-// Command testcount reads the output of `go test -json` and prints one line for each package, everything that a failed test
-// said and the reason of each skipped one, the slowest tests, the packages that took more CPU time than .ci/budgets
-// gives them, and at last "N passed, N failed, N skipped". It ends with 1 when a test failed, when none passed, and
-// with -no-skips when one was skipped that -allowed does not name. A passed budget is a warning.
+// Command testcount reads the output of `go test -json` and prints one line for each package, everything that a failed
+// test said and the reason of each skipped one, the slowest tests, the packages that took more CPU time than
+// .ci/budgets gives them, and at last "N passed, N failed, N skipped". It ends with 1 when a test failed, when none
+// passed, and with -no-skips when one was skipped that -allowed does not name. A passed budget is a warning.
 package main
 
 import (

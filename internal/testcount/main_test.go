@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Parts of a test count as tests and only whole ones are named as slow; a failed test says what it said; a package that ended early is one failure.
+// Parts of a test count as tests and only whole ones are named as slow; a failed test says what it said; a package that
+// ended early is one failure.
 func TestCounts(t *testing.T) {
 	var b strings.Builder
 	c := &counter{w: &b, output: map[string]*strings.Builder{}, failed: map[string]bool{}}

@@ -6,11 +6,12 @@ import (
 	"testing"
 )
 
-// Nightly says whether tests run in their full form: GOSPML_NIGHTLY=1, which `.ci/nightly` sets. Without it a test whose full form takes long runs a small fixed part of
-// it; docs/testing.md says which.
+// Nightly says whether tests run in their full form: GOSPML_NIGHTLY=1, which `.ci/nightly` sets. Without it a test
+// whose full form takes long runs a small fixed part of it; docs/testing.md says which.
 func Nightly() bool { return os.Getenv("GOSPML_NIGHTLY") == "1" }
 
-// Part is all of it in the full form, and otherwise the elements whose name is one of those given, at least one each; a name that is not there fails the test.
+// Part is all of it in the full form, and otherwise the elements whose name is one of those given, at least one each; a
+// name that is not there fails the test.
 func Part[T any](t testing.TB, all []T, name func(T) string, fixed ...string) []T {
 	t.Helper()
 	if Nightly() {
@@ -48,7 +49,8 @@ func Count(t testing.TB, variable string, short, full int) int {
 	return short
 }
 
-// All says whether a test runs in its full form: the variable is "all", or the full form is asked for and the variable does not say "short".
+// All says whether a test runs in its full form: the variable is "all", or the full form is asked for and the variable
+// does not say "short".
 func All(variable string) bool {
 	text := os.Getenv(variable)
 	return text == "all" || text != "short" && Nightly()

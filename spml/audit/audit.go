@@ -76,7 +76,8 @@ type Table struct {
 	Sources     []Source    `json:"sources"`
 	Pairs       int         `json:"pairs"` // whose label is not known
 	Candidates  []Candidate `json:"-"`
-	// Precision is measured where the full labels of all rows are known, over all pairs: Table says how good the audit is, not only its list.
+	// Precision is measured where the full labels of all rows are known, over all pairs: Table says how good the audit is,
+	// not only its list.
 	Precision []Precision `json:"precision,omitempty"`
 }
 
@@ -90,10 +91,12 @@ type pair struct {
 	levels     [3]float64 // by place in Sources; NaN: the source is absent
 }
 
-// Rank orders the pairs whose label is not known. Probabilities, softmaxes and votes have no common scale, so each source's values become levels, the share of pairs of which it
-// says less (equal ones count half). What is left to 1 is the chance that a pair taken at random looks as likely, and the sources' chances are joined as Fisher joins the
-// p-values of several tests, by the sum of their logarithms: the score is 1 less their weighted geometric mean, over the sources that say something. A pair on which the
-// sources agree so comes before one that a single source is sure of.
+// Rank orders the pairs whose label is not known. Probabilities, softmaxes and votes have no common scale, so each
+// source's values become levels, the share of pairs of which it says less (equal ones count half). What is left to 1 is
+// the chance that a pair taken at random looks as likely, and the sources' chances are joined as Fisher joins the
+// p-values of several tests, by the sum of their logarithms: the score is 1 less their weighted geometric mean, over
+// the sources that say something. A pair on which the sources agree so comes before one that a single source is sure
+// of.
 //
 // Source: R. A. Fisher, Statistical Methods for Research Workers, section 21.1.
 func Rank(ctx context.Context, e *Evidence, o Options) (_ *Table, err error) {

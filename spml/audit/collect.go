@@ -24,8 +24,9 @@ type CollectOptions struct {
 	Events    train.Events
 }
 
-// Collect asks the three sources: the run's model of all photos, the image-text model, and the nearest photos in the model's features. A source that cannot be asked is
-// absent, and Note says why, once. The caller closes the data set of the evidence.
+// Collect asks the three sources: the run's model of all photos, the image-text model, and the nearest photos in the
+// model's features. A source that cannot be asked is absent, and Note says why, once. The caller closes the data set of
+// the evidence.
 func Collect(ctx context.Context, run string, o CollectOptions) (_ *Evidence, err error) {
 	defer caught.Recover(&err)
 	note := o.Note

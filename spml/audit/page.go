@@ -54,8 +54,9 @@ type nearPhoto struct {
 	Photo template.URL
 }
 
-// WritePage writes one HTML file to look through, without any reference to the network: photo, label, scores, neighbours, buttons to accept and refuse. The browser keeps
-// decisions until they are saved as a CSV file for [ReadDecisions]. Without photos (a table of features) the cards have none.
+// WritePage writes one HTML file to look through, without any reference to the network: photo, label, scores,
+// neighbours, buttons to accept and refuse. The browser keeps decisions until they are saved as a CSV file for
+// [ReadDecisions]. Without photos (a table of features) the cards have none.
 func (t *Table) WritePage(w io.Writer, ds *data.Dataset, o PageOptions) error {
 	if o.Photos == 0 {
 		o.Photos = 200

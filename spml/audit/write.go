@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// WriteCSV writes the candidates with an empty column "decision" for accept or refuse: a table that [ReadDecisions] takes back. It is
-// made for spreadsheets: names that one would run as a formula are marked by a ', which ReadDecisions removes.
+// WriteCSV writes the candidates with an empty column "decision" for accept or refuse: a table that [ReadDecisions]
+// takes back. It is made for spreadsheets: names that one would run as a formula are marked by a ', which ReadDecisions
+// removes.
 func (t *Table) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	head := []string{"rank", "image", "label", "score"}
@@ -36,7 +37,8 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return c.Error()
 }
 
-// mark puts a ' before a text that a spreadsheet would run as a formula. One that begins so already gets another, so that unmark gives every text back.
+// mark puts a ' before a text that a spreadsheet would run as a formula. One that begins so already gets another, so
+// that unmark gives every text back.
 func mark(s string) string {
 	if formula(s) {
 		return "'" + s

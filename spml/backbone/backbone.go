@@ -11,7 +11,8 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// Model is an image classifier: feature map, mean over positions (normalised in ConvNeXt; the class token in a ViT), linear head.
+// Model is an image classifier: feature map, mean over positions (normalised in ConvNeXt; the class token in a ViT),
+// linear head.
 type Model interface {
 	// Forward maps images [B, 3, H, W] to logits [B, C].
 	Forward(x *torch.Tensor) *torch.Tensor
@@ -58,7 +59,8 @@ func resnet(kind BlockKind, depths ...int) func(int, ...nn.Option) Model {
 // registering guards makers, which Register changes.
 var registering sync.RWMutex
 
-// Register adds a model, which New, runs and saved models then know by name. numClasses is that of its head. A name that is taken is an error.
+// Register adds a model, which New, runs and saved models then know by name. numClasses is that of its head. A name
+// that is taken is an error.
 func Register(name string, f func(numClasses int, opts ...nn.Option) Model) error {
 	registering.Lock()
 	defer registering.Unlock()
@@ -92,8 +94,8 @@ func New(name string, numClasses int, opts ...nn.Option) (m Model, err error) {
 	return m, err
 }
 
-// ReplaceHead gives a model a fresh classifier of numClasses outputs, drawn as torch.nn.Linear's, of the type and on the
-// device of the old one.
+// ReplaceHead gives a model a fresh classifier of numClasses outputs, drawn as torch.nn.Linear's, of the type and on
+// the device of the old one.
 func ReplaceHead(m Model, numClasses int) error {
 	if numClasses < 1 {
 		return fmt.Errorf("backbone: %d classes, want at least 1", numClasses)
@@ -136,8 +138,8 @@ func (m *ResNet) stages() [][]nn.Layer {
 	return [][]nn.Layer{{m.Conv1, m.BN1}, {m.Layer1}, {m.Layer2}, {m.Layer3}, {m.Layer4}}
 }
 
-// FreezeAt takes the first n stages of a ResNet out of training: 1 the stem, 2 the stem and layer1, … (Detectron's FREEZE_AT). Their statistics
-// of normalisation are frozen too. Other models have no such stages.
+// FreezeAt takes the first n stages of a ResNet out of training: 1 the stem, 2 the stem and layer1, … (Detectron's
+// FREEZE_AT). Their statistics of normalisation are frozen too. Other models have no such stages.
 func FreezeAt(m Model, n int) error {
 	r, ok := m.(*ResNet)
 	if !ok {

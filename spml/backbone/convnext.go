@@ -5,8 +5,8 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// ConvNeXt is the convolutional network of Liu et al. 2022 (arXiv:2201.03545) with timm's keys; files of torchvision and of the original
-// release load too. Its pooled features go through a layer normalisation before the classifier.
+// ConvNeXt is the convolutional network of Liu et al. 2022 (arXiv:2201.03545) with timm's keys; files of torchvision
+// and of the original release load too. Its pooled features go through a layer normalisation before the classifier.
 type ConvNeXt struct {
 	Stem   nn.Sequential    `torch:"stem"` // Conv2d 4×4 of stride 4, normalisation
 	Stages []*ConvNeXtStage `torch:"stages"`
@@ -61,8 +61,9 @@ var convNeXts = map[string][2][4]int{
 	"convnext_xlarge": {{3, 3, 27, 3}, {256, 512, 1024, 2048}},
 }
 
-// NewConvNeXt makes a network of four stages without stochastic depth, as the papers use it, in training mode. Weights start from a
-// normal distribution of deviation 0.02, cut at ±2, biases from 0, γ from 1e-6. Options: nn.DType, nn.Device, nn.Generator, nn.NoInit.
+// NewConvNeXt makes a network of four stages without stochastic depth, as the papers use it, in training mode. Weights
+// start from a normal distribution of deviation 0.02, cut at ±2, biases from 0, γ from 1e-6. Options: nn.DType,
+// nn.Device, nn.Generator, nn.NoInit.
 func NewConvNeXt(depths, dims [4]int, numClasses int, opts ...nn.Option) *ConvNeXt {
 	f := nn.FactoryOf("backbone.NewConvNeXt", opts)
 	norm := func(c int) *channelNorm {

@@ -14,7 +14,8 @@ type ResNet struct {
 	Layer1, Layer2, Layer3, Layer4 nn.Sequential // of BasicBlock or Bottleneck
 	FC                             *nn.Linear
 
-	// Checkpointing keeps the outputs of the blocks alone and computes what is inside again during backward. Normalisation must be frozen.
+	// Checkpointing keeps the outputs of the blocks alone and computes what is inside again during backward. Normalisation
+	// must be frozen.
 	Checkpointing bool `torch:"-"`
 }
 
@@ -35,8 +36,8 @@ func (k BlockKind) expansion() int {
 	return 1
 }
 
-// NewResNet makes a network of four layers of this depth and 64, 128, 256, 512 planes, in training mode.
-// Convolutions start from Kaiming's normal distribution (fan out), the head as torch.nn.Linear. Options: nn.DType, nn.Device,
+// NewResNet makes a network of four layers of this depth and 64, 128, 256, 512 planes, in training mode. Convolutions
+// start from Kaiming's normal distribution (fan out), the head as torch.nn.Linear. Options: nn.DType, nn.Device,
 // nn.Generator, nn.NoInit.
 func NewResNet(kind BlockKind, depths [4]int, numClasses int, opts ...nn.Option) *ResNet {
 	f := nn.FactoryOf("backbone.NewResNet", opts)

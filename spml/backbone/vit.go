@@ -8,8 +8,8 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// ViT is the vision transformer (Dosovitskiy et al. 2021, arXiv:2010.11929) with timm's keys; files of torchvision load too. Its features
-// are the class token after the last normalisation.
+// ViT is the vision transformer (Dosovitskiy et al. 2021, arXiv:2010.11929) with timm's keys; files of torchvision load
+// too. Its features are the class token after the last normalisation.
 type ViT struct {
 	ClassToken *torch.Tensor `torch:"cls_token"` // [1, 1, D]
 	Position   *torch.Tensor `torch:"pos_embed"` // [1, 1 + g², D]
@@ -53,8 +53,8 @@ var viTs = map[string]ViTConfig{
 	"vit_large_patch16": {224, 16, 1024, 24, 16},
 }
 
-// NewViT makes a transformer in training mode, without dropout. Weights start from a normal distribution of deviation 0.02, cut at ±2, biases
-// from 0. Options: nn.DType, nn.Device, nn.Generator, nn.NoInit.
+// NewViT makes a transformer in training mode, without dropout. Weights start from a normal distribution of deviation
+// 0.02, cut at ±2, biases from 0. Options: nn.DType, nn.Device, nn.Generator, nn.NoInit.
 func NewViT(c ViTConfig, numClasses int, opts ...nn.Option) *ViT {
 	f := nn.FactoryOf("backbone.NewViT", opts)
 	g := c.ImageSize / c.PatchSize
@@ -94,8 +94,8 @@ func (a *ViTAttention) Forward(x *torch.Tensor) *torch.Tensor {
 	return a.Proj.Forward(y.Transpose(1, 2).Reshape(-1, n, d))
 }
 
-// Tokens are the class token and the patches after the last normalisation, [B, 1 + h·w, D]. The position table is resized where the input has
-// another size.
+// Tokens are the class token and the patches after the last normalisation, [B, 1 + h·w, D]. The position table is
+// resized where the input has another size.
 func (m *ViT) Tokens(x *torch.Tensor) *torch.Tensor {
 	p := m.Patch.Proj.Forward(x) // [B, D, h, w]
 	h, w := p.Size(2), p.Size(3)

@@ -20,8 +20,8 @@ type Group struct {
 	Runs []*train.Record // one for each seed
 }
 
-// Collect finds the finished runs behind a comparison: a folder that Run wrote, with its table, or run directories that were trained one by one. Runs whose settings
-// differ in nothing but seeds make a row; the first is the baseline.
+// Collect finds the finished runs behind a comparison: a folder that Run wrote, with its table, or run directories that
+// were trained one by one. Runs whose settings differ in nothing but seeds make a row; the first is the baseline.
 func Collect(paths []string, replicates int) (*Table, []Group, error) {
 	if len(paths) == 1 && !train.HasRun(paths[0]) {
 		return collectFolder(paths[0])
@@ -59,7 +59,8 @@ func Collect(paths []string, replicates int) (*Table, []Group, error) {
 	return t, groups, err
 }
 
-// sameData says whether two runs saw the same photos, labels and parts. Drawn pictures are others for each seed and one data set all the same.
+// sameData says whether two runs saw the same photos, labels and parts. Drawn pictures are others for each seed and one
+// data set all the same.
 func sameData(a, b *train.Record) bool {
 	if a.Config.Data == train.ShapesName {
 		return b.Config.Data == train.ShapesName && a.Config.DataOptions == b.Config.DataOptions
@@ -131,7 +132,8 @@ func collectFolder(dir string) (*Table, []Group, error) {
 	return &t, groups, nil
 }
 
-// tableOf makes the table of runs that are there. A row is compared with the first over the seeds that both have, on the same test images.
+// tableOf makes the table of runs that are there. A row is compared with the first over the seeds that both have, on
+// the same test images.
 func tableOf(groups []Group, replicates int) (*Table, error) {
 	first := groups[0].Runs[0]
 	t := &Table{Data: first.Environment.Data, Test: first.Environment.Rows[data.Test], Mode: first.Config.Mode}

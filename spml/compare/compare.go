@@ -1,10 +1,12 @@
-// Package compare trains several methods with several seeds on one data set and makes a table that can be shown: mean and standard
-// deviation, the difference to the first method with a paired bootstrap over images, and what each row cost.
+// Package compare trains several methods with several seeds on one data set and makes a table that can be shown: mean
+// and standard deviation, the difference to the first method with a paired bootstrap over images, and what each row
+// cost.
 //
-// Runs lie in a folder of their own each; what is done is not done again, what was stopped goes on. Frozen features are computed once and
-// decoded images are shared. A point of a sweep is a row like a method.
+// Runs lie in a folder of their own each; what is done is not done again, what was stopped goes on. Frozen features are
+// computed once and decoded images are shared. A point of a sweep is a row like a method.
 //
-// Run keeps several OS threads busy where runs are small; it may be called side by side with different folders. Functions return errors.
+// Run keeps several OS threads busy where runs are small; it may be called side by side with different folders.
+// Functions return errors.
 package compare
 
 import (
@@ -32,12 +34,13 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// Variant is a row: settings on top of the common ones. A parameter of the loss is params.NAME; nil takes a common setting out.
+// Variant is a row: settings on top of the common ones. A parameter of the loss is params.NAME; nil takes a common
+// setting out.
 type Variant struct {
 	Name string
 	Set  map[string]any
-	// First are settings on top of the row's own of a first stage, a run of its own (NAME-first) whose weights and label estimates the row starts from
-	// (Config.Init), such as ROLE's LinearInit; nil: none.
+	// First are settings on top of the row's own of a first stage, a run of its own (NAME-first) whose weights and label
+	// estimates the row starts from (Config.Init), such as ROLE's LinearInit; nil: none.
 	First map[string]any
 }
 
@@ -71,8 +74,8 @@ type Options struct {
 	Replicates int
 	// Note tells of finished runs; it may come from several goroutines, one at a time.
 	Note func(text string)
-	// Watch, if not nil, is called when a run begins, by its row and seed, and gives the run's events and a function that is called when it ends. Several runs
-	// may be at work at once, each on a goroutine of its own.
+	// Watch, if not nil, is called when a run begins, by its row and seed, and gives the run's events and a function that
+	// is called when it ends. Several runs may be at work at once, each on a goroutine of its own.
 	Watch func(name string, seed uint32) (ev train.Events, end func())
 }
 
@@ -92,8 +95,8 @@ func (e *StoppedError) Error() string {
 
 func (e *StoppedError) Unwrap() error { return e.cause }
 
-// Methods makes a variant of each method. A name may carry parameters of the loss and settings of the run: "role:k=1.2", "lac:stages=1,queue_size=-1"; the
-// row is then called as it was written.
+// Methods makes a variant of each method. A name may carry parameters of the loss and settings of the run:
+// "role:k=1.2", "lac:stages=1,queue_size=-1"; the row is then called as it was written.
 func Methods(names []string) ([]Variant, error) {
 	var out []Variant
 	for _, n := range names {
@@ -134,8 +137,8 @@ func Methods(names []string) ([]Variant, error) {
 	return out, nil
 }
 
-// AllMethods are the ids that can be trained on features without further files; training rows without full labels leave out those that
-// need them.
+// AllMethods are the ids that can be trained on features without further files; training rows without full labels leave
+// out those that need them.
 func AllMethods(full bool) []string {
 	var ids []string
 	for _, e := range loss.Entries() {
@@ -160,7 +163,8 @@ type Row struct {
 	Seconds    float64            `json:"seconds"`              // of training and scoring, mean of a run
 	Difference *metric.Comparison `json:"difference,omitempty"` // to the first row, over the seeds that both have
 	Settings   map[string]any     `json:"settings"`
-	// NoTest: no test row has full labels, so there is no test mAP above and the difference is nil. ValMean is what there is then.
+	// NoTest: no test row has full labels, so there is no test mAP above and the difference is nil. ValMean is what there
+	// is then.
 	NoTest  bool      `json:"no_test,omitempty"`
 	Val     []float64 `json:"val_map_best_epoch,omitempty"` // validation mAP per seed; empty where nothing was validated
 	ValMean float64   `json:"val_mean,omitempty"`
@@ -188,8 +192,9 @@ type job struct {
 	trained       bool // here, not before
 }
 
-// Run trains what is missing and makes the table. Every row is checked before the first run; one that cannot be trained is left out and stands at the
-// table's end with the reason (Row.LeftOut). A stopped context ends it; called again it goes on.
+// Run trains what is missing and makes the table. Every row is checked before the first run; one that cannot be trained
+// is left out and stands at the table's end with the reason (Row.LeftOut). A stopped context ends it; called again it
+// goes on.
 func Run(ctx context.Context, o Options) (_ *Table, err error) {
 	defer caught.Recover(&err)
 	if len(o.Variants) == 0 || len(o.Seeds) == 0 || o.Dir == "" {
@@ -237,7 +242,8 @@ func Run(ctx context.Context, o Options) (_ *Table, err error) {
 	return t, nil
 }
 
-// Resolved is a row before it is trained: the settings of its run with the first seed, and of that run's first stage where it has two.
+// Resolved is a row before it is trained: the settings of its run with the first seed, and of that run's first stage
+// where it has two.
 type Resolved struct {
 	Name   string
 	Config train.Config
@@ -329,7 +335,8 @@ func resolve(m map[string]any) (train.Config, error) {
 	return c, err
 }
 
-// shareStages gives runs of two stages whose first stage has the same settings one run for it: a row of the table where there is one.
+// shareStages gives runs of two stages whose first stage has the same settings one run for it: a row of the table where
+// there is one.
 func (o *Options) shareStages(jobs []*job) error {
 	byWhat := map[string]*job{}
 	what := func(c train.Config) string {
@@ -365,7 +372,8 @@ func (o *Options) note(format string, a ...any) {
 	}
 }
 
-// shareFeatures computes the features once. A file that is there belongs to the same backbone, weights and size, by its name.
+// shareFeatures computes the features once. A file that is there belongs to the same backbone, weights and size, by its
+// name.
 func (o *Options) shareFeatures(ctx context.Context, jobs []*job) error {
 	c := jobs[0].config
 	sum, err := fileHash(c.Weights)
@@ -615,7 +623,8 @@ func (r *Row) means() {
 	r.ValMean, r.ValSD = meanSD(r.Val)
 }
 
-// noTest says whether the rows have no test mAP, because no test row has full labels: those of one data set have it together.
+// noTest says whether the rows have no test mAP, because no test row has full labels: those of one data set have it
+// together.
 func (t *Table) noTest() bool { return len(t.Rows) > 0 && t.Rows[0].NoTest }
 
 func meanSD(x []float64) (mean, sd float64) {
@@ -647,8 +656,8 @@ func (o *Options) truth(jobs []*job) ([][]int8, error) {
 	return out, nil
 }
 
-// paired compares two rows on common resamples of the test images. The seeds' scores stand side by side as columns, whose mean average
-// precision is the mean over seeds of the mAP.
+// paired compares two rows on common resamples of the test images. The seeds' scores stand side by side as columns,
+// whose mean average precision is the mean over seeds of the mAP.
 func (o *Options) paired(truth [][]int8, c int, a, b []*train.Scores) (*metric.Comparison, error) {
 	rows := a[0].Rows
 	width := c * len(a)

@@ -126,8 +126,8 @@ func TestMethodsErrors(t *testing.T) {
 	require.NotContains(t, AllMethods(false), "bce")
 }
 
-// TestTwoStagesShareTheFirst compares LAC's rows on drawn pictures: the first stage is the plc row's run, nothing that is done is done again, and the
-// differences are those of the means although each seed draws other pictures.
+// TestTwoStagesShareTheFirst compares LAC's rows on drawn pictures: the first stage is the plc row's run, nothing that
+// is done is done again, and the differences are those of the means although each seed draws other pictures.
 func TestTwoStagesShareTheFirst(t *testing.T) {
 	v, err := Methods([]string{"an", "plc", "lac:stages=1", "lac:queue_size=-1", "lac", "lac:lr=0.002"})
 	require.NoError(t, err)

@@ -9,8 +9,9 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// Fit takes out the variants that cannot be trained and gives a row for each, with the reason in LeftOut: settings that do not go together, labels that the data set
-// lacks. It opens the data set once and trains nothing. Where nothing is left the error is that of the first variant. Run calls it by itself.
+// Fit takes out the variants that cannot be trained and gives a row for each, with the reason in LeftOut: settings that
+// do not go together, labels that the data set lacks. It opens the data set once and trains nothing. Where nothing is
+// left the error is that of the first variant. Run calls it by itself.
 func (o *Options) Fit() ([]Row, error) { return o.fit(true) }
 
 // fit is Fit, with the labels of the data set or by the settings alone.

@@ -14,8 +14,8 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// TestUnfitRowsAreLeftOut: what cannot be trained is known before the first run and stands in every form of the table with the reason; the others run, the first of
-// them is the baseline.
+// TestUnfitRowsAreLeftOut: what cannot be trained is known before the first run and stands in every form of the table
+// with the reason; the others run, the first of them is the baseline.
 func TestUnfitRowsAreLeftOut(t *testing.T) {
 	v, err := Methods([]string{"em-apl", "smile-classifier", "an", "em"})
 	require.NoError(t, err)

@@ -20,12 +20,13 @@ type Config struct {
 	PerClass bool // contexts of each class its own, as for partial labels in the released code; else all classes share two
 	// Generator draws the contexts; nil: the default one.
 	Generator *torch.Generator
-	// ImageNet says that pictures come normalised with ImageNet's statistics, as this module's trainer gives them; they are brought to CLIP's.
+	// ImageNet says that pictures come normalised with ImageNet's statistics, as this module's trainer gives them; they
+	// are brought to CLIP's.
 	ImageNet bool
 }
 
-// Model is DualCoOp: a frozen CLIP, two learned contexts. It satisfies backbone.Model; its logit is the positive prompt's less the negative one's, whose sigmoid is the
-// probability of [Aggregate].
+// Model is DualCoOp: a frozen CLIP, two learned contexts. It satisfies backbone.Model; its logit is the positive
+// prompt's less the negative one's, whose sigmoid is the probability of [Aggregate].
 //
 // Forward is safe for many goroutines after Fix. Only CtxPos and CtxNeg want gradients.
 type Model struct {
@@ -97,7 +98,8 @@ func New(m *clip.CLIP, tok *tokenizer.Tokenizer, classes []string, c Config) (*M
 	return d, err
 }
 
-// Blank makes a model whose tensors are loaded next: of classes whose longest name has tokens ids, start and end included.
+// Blank makes a model whose tensors are loaded next: of classes whose longest name has tokens ids, start and end
+// included.
 func Blank(config clip.Config, classes, tokens int, c Config) (*Model, error) {
 	if config.Vision == nil || config.Text == nil || classes < 1 || tokens < 2 || c.Context < 1 || c.Context+tokens > config.Text.ContextLength {
 		return nil, fmt.Errorf("dualcoop: %d classes of %d tokens with contexts of %d do not fit the model", classes, tokens, c.Context)

@@ -360,7 +360,8 @@ func epochs(_ context.Context, f *Figure, paths []string, _ Options) ([]string, 
 	return pictures, nil
 }
 
-// sweep draws mAP over the settings that vary in a sweep: the one with the most values is the axis, another makes the curves.
+// sweep draws mAP over the settings that vary in a sweep: the one with the most values is the axis, another makes the
+// curves.
 func sweep(_ context.Context, f *Figure, paths []string, _ Options) ([]string, error) {
 	var pictures []string
 	for _, dir := range paths {

@@ -22,8 +22,9 @@ type Input struct {
 	used   int
 }
 
-// New makes the input for pictures of w × h of a data set of rows rows. cacheBytes is memory of the device for pictures, so that a row is uploaded once; 0 keeps none: on the CPU
-// that is right, since the loader's own cache hands out views.
+// New makes the input for pictures of w × h of a data set of rows rows. cacheBytes is memory of the device for
+// pictures, so that a row is uploaded once; 0 keeps none: on the CPU that is right, since the loader's own cache hands
+// out views.
 func New(device torch.Device, w, h, rows int, cacheBytes int64, o Options) (*Input, error) {
 	if w < 1 || h < 1 || rows < 0 || cacheBytes < HalfOfFree {
 		return nil, fmt.Errorf("input: pictures of %d × %d, %d rows and a cache of %d bytes make no sense", w, h, rows, cacheBytes)
@@ -67,7 +68,8 @@ func (in *Input) Close() {
 // Cached is the number of pictures that are on the device.
 func (in *Input) Cached() int { return len(in.place) }
 
-// Batch turns the images from … to-1 of a batch into numbers [to-from, 3, H, W] on the device, mirrored where flip is set and the batch says so.
+// Batch turns the images from … to-1 of a batch into numbers [to-from, 3, H, W] on the device, mirrored where flip is
+// set and the batch says so.
 func (in *Input) Batch(b *data.Batch, from, to int, flip bool) (x *torch.Tensor, err error) {
 	if from < 0 || to < from || to > b.Len() {
 		return nil, fmt.Errorf("input: images %d to %d of a batch of %d", from, to, b.Len())
@@ -144,7 +146,8 @@ func (in *Input) pixels(rows []int, images [][]byte) (*torch.Tensor, error) {
 	return both.IndexSelect(0, torch.Upload(in.device, at)), nil
 }
 
-// upload stacks images and brings them to the device: once through the host's memory, on CUDA page-locked memory, and without waiting for the device.
+// upload stacks images and brings them to the device: once through the host's memory, on CUDA page-locked memory, and
+// without waiting for the device.
 func (in *Input) upload(images [][]byte) (*torch.Tensor, error) {
 	per := 3 * in.w * in.h
 	pinned := in.device.Type == torch.DeviceCUDA

@@ -17,13 +17,14 @@ type APLConfig struct {
 	BatchSize int
 }
 
-// APL is asymmetric pseudo-labelling: after each epoch from the warm-up on, the floor(θ·U_c/(T-T_w)) lowest-scored labels of
-// every class that are still unknown become soft negatives: the entry is set to minus its score, for good. U_c counts the unknown
-// labels of the class at the start. The rounds after epochs T_w … T-1 matter for training; one more, after the last epoch, labels up to
-// as many again. Ties go to the lower row. A score of exactly 0 leaves its label unknown.
+// APL is asymmetric pseudo-labelling: after each epoch from the warm-up on, the floor(θ·U_c/(T-T_w)) lowest-scored
+// labels of every class that are still unknown become soft negatives: the entry is set to minus its score, for good.
+// U_c counts the unknown labels of the class at the start. The rounds after epochs T_w … T-1 matter for training; one
+// more, after the last epoch, labels up to as many again. Ties go to the lower row. A score of exactly 0 leaves its
+// label unknown.
 //
-// Source: Zhou et al. 2022, section 3.3. The released pass scores a shuffled, mirrored training loader; scores here come from the
-// caller, who should use the images as they are.
+// Source: Zhou et al. 2022, section 3.3. The released pass scores a shuffled, mirrored training loader; scores here
+// come from the caller, who should use the images as they are.
 type APL struct {
 	None
 	Labels *torch.Tensor // [N, C]: 1, 0, or -s
@@ -56,8 +57,8 @@ func (a *APL) Quota() []int { return append([]int(nil), a.quota...) }
 // Due says whether a round follows this epoch, counted from 1.
 func (a *APL) Due(epoch int) bool { return epoch >= a.config.Warmup }
 
-// Update is one round: scores [N, C] are σ(z) of the whole training set in the table's order. It returns how many labels became
-// negative.
+// Update is one round: scores [N, C] are σ(z) of the whole training set in the table's order. It returns how many
+// labels became negative.
 func (a *APL) Update(scores *torch.Tensor) (assigned int, err error) {
 	if err := same("scores", scores, a.Labels); err != nil {
 		return 0, err

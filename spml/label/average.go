@@ -7,8 +7,8 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// ScoreAverage is a running average of scores over epochs, H [N, C]: H[i] ← μ·H[i] + (1-μ)·p_i whenever image i is visited. It
-// starts at 1 for observed positives and 0 elsewhere.
+// ScoreAverage is a running average of scores over epochs, H [N, C]: H[i] ← μ·H[i] + (1-μ)·p_i whenever image i is
+// visited. It starts at 1 for observed positives and 0 elsewhere.
 //
 // Source: Verelst et al. 2023 as described by others.
 type ScoreAverage struct {
@@ -79,7 +79,8 @@ func (a *ScoreAverage) LoadState(s State) error {
 	return nil
 }
 
-// ExpectedPositiveCounts estimates N_c: k times the observed positives of each class, rounded, between their number and N.
+// ExpectedPositiveCounts estimates N_c: k times the observed positives of each class, rounded, between their number and
+// N.
 func ExpectedPositiveCounts(observed *torch.Tensor, k float64) ([]int, error) {
 	if err := matrix("observed labels", observed); err != nil {
 		return nil, err
@@ -96,8 +97,8 @@ func ExpectedPositiveCounts(observed *torch.Tensor, k float64) ([]int, error) {
 	return counts, err
 }
 
-// ExpectedNegatives marks, for each class, the N-N_c images with the lowest average among those without an observed positive
-// (all of them where they are fewer): int8 [N, C]. Ties go to the lower row.
+// ExpectedNegatives marks, for each class, the N-N_c images with the lowest average among those without an observed
+// positive (all of them where they are fewer): int8 [N, C]. Ties go to the lower row.
 func ExpectedNegatives(average, observed *torch.Tensor, positives []int) (mask *torch.Tensor, err error) {
 	if err := matrix("averages", average); err != nil {
 		return nil, err

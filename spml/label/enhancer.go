@@ -18,8 +18,8 @@ type Enhancer struct {
 	logits *torch.Tensor // the encoder's for the batch
 }
 
-// NewEnhancer makes the enhancement of features [n, D] that do not change, with the released code's 3 neighbours and temperature 1. encoder is the loss smile-encoder, lr its learning rate, g draws
-// the initial values.
+// NewEnhancer makes the enhancement of features [n, D] that do not change, with the released code's 3 neighbours and
+// temperature 1. encoder is the loss smile-encoder, lr its learning rate, g draws the initial values.
 func NewEnhancer(features *torch.Tensor, classes int, encoder loss.Loss, lr float64, g *torch.Generator) (*Enhancer, error) {
 	if features == nil {
 		return nil, fmt.Errorf("label: label enhancement needs features that do not change")

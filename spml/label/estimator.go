@@ -5,7 +5,8 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// Estimator is what changes a method's labels during training. Its tables are indexed by place: the position among the training rows in use.
+// Estimator is what changes a method's labels during training. Its tables are indexed by place: the position among the
+// training rows in use.
 type Estimator interface {
 	Keeper
 	// Start precedes an epoch's first batch. A run that goes on within an epoch calls it again.

@@ -10,7 +10,8 @@ import (
 // HeatSide is the side of EN+SCL's maps, the paper's.
 const HeatSide = 28
 
-// Expected are EN's expected negatives, chosen once an epoch, and the averages that they and the consistency terms rest on.
+// Expected are EN's expected negatives, chosen once an epoch, and the averages that they and the consistency terms rest
+// on.
 type Expected struct {
 	None
 	observed *torch.Tensor
@@ -21,8 +22,8 @@ type Expected struct {
 	began    float64       // the epoch of mask
 }
 
-// NewExpected starts from observed labels [n, C]. k is the expected number of positives, mu the weight of the past in the averages; side is that of the maps of EN+SCL, 0 for methods
-// without maps.
+// NewExpected starts from observed labels [n, C]. k is the expected number of positives, mu the weight of the past in
+// the averages; side is that of the maps of EN+SCL, 0 for methods without maps.
 func NewExpected(observed *torch.Tensor, k, mu float64, side int) (*Expected, error) {
 	e := &Expected{observed: observed}
 	var err error

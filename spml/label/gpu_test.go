@@ -12,7 +12,8 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// TestGPUPseudoLabels compares the CUDA kernels with the composed forms on the same device: the same labels and scores to 1e-6. Without a card the kernels are emulated.
+// TestGPUPseudoLabels compares the CUDA kernels with the composed forms on the same device: the same labels and scores
+// to 1e-6. Without a card the kernels are emulated.
 func TestGPUPseudoLabels(t *testing.T) {
 	d, here := emulator.Device(t)
 	if !here {

@@ -2,8 +2,8 @@ package label
 
 import "github.com/gospml/gospml/torch"
 
-// LargeLoss keeps the labels of LL-Cp: what the loss reports as permanent_flips becomes an observed positive for all later
-// epochs.
+// LargeLoss keeps the labels of LL-Cp: what the loss reports as permanent_flips becomes an observed positive for all
+// later epochs.
 //
 // Source: Kim et al. 2022.
 type LargeLoss struct {

@@ -16,7 +16,8 @@ type Pairs struct {
 	Code  bool    // pairs as the released code takes them (ValidPairs)
 }
 
-// NewPairs makes a memory of size pairs of width values on a device, none for a negative size. delta is the probability from which a label counts as present.
+// NewPairs makes a memory of size pairs of width values on a device, none for a negative size. delta is the probability
+// from which a label counts as present.
 func NewPairs(size, width int, delta float64, d torch.Device) (*Pairs, error) {
 	q := &Pairs{Delta: delta}
 	if size < 0 {

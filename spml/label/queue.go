@@ -7,9 +7,9 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// Queue is LAC's memory of label-wise embeddings: the last K pairs of views with their class ids, 0 for an empty slot. The default is
-// a ring; with Code the pointer restarts at 0 whenever a push reaches the end, exactly too, so that slots can stay empty, and a push of more
-// than K pairs is refused.
+// Queue is LAC's memory of label-wise embeddings: the last K pairs of views with their class ids, 0 for an empty slot.
+// The default is a ring; with Code the pointer restarts at 0 whenever a push reaches the end, exactly too, so that
+// slots can stay empty, and a push of more than K pairs is refused.
 //
 // Source: Xie et al. 2022 (LAC) and its released code.
 type Queue struct {
@@ -33,8 +33,8 @@ func NewQueue(k, d int, dtype torch.DType, code bool) (*Queue, error) {
 	return q, err
 }
 
-// Push stores the pairs features [M, 2, D], labels [M] of a batch, detached, and gives what the contrast is taken of: all filled slots, those of
-// the batch with their gradients.
+// Push stores the pairs features [M, 2, D], labels [M] of a batch, detached, and gives what the contrast is taken of:
+// all filled slots, those of the batch with their gradients.
 func (q *Queue) Push(features, labels *torch.Tensor) (*loss.Contrast, error) {
 	k, d := q.Features.Size(0), q.Features.Size(2)
 	if features == nil || labels == nil || features.Dim() != 3 || features.Size(1) != 2 || features.Size(2) != d || labels.Dim() != 1 || labels.Size(0) != features.Size(0) {
@@ -70,8 +70,9 @@ func (q *Queue) Push(features, labels *torch.Tensor) (*loss.Contrast, error) {
 	return c, err
 }
 
-// ValidPairs gathers the embeddings of two views weak, strong [B, C, D] where hard labels or observed ones [B, C] are positive: [M, 2, D] and
-// class ids [M] from 1. With code, a single pair is taken twice: a squeeze in the released code does that.
+// ValidPairs gathers the embeddings of two views weak, strong [B, C, D] where hard labels or observed ones [B, C] are
+// positive: [M, 2, D] and class ids [M] from 1. With code, a single pair is taken twice: a squeeze in the released code
+// does that.
 func ValidPairs(hard, observed, weak, strong *torch.Tensor, code bool) (features, labels *torch.Tensor, err error) {
 	if err := matrix("hard labels", hard); err != nil {
 		return nil, nil, err

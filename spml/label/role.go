@@ -17,8 +17,8 @@ var (
 // RoleLRFactor is the table's learning rate over the classifier's.
 const RoleLRFactor = 10
 
-// Role is ROLE's table U [N, C] of label logits. It is one dense parameter: a lookup's gradient is zero outside the batch, but
-// Adam's momentum moves all rows in every step, as in the released code.
+// Role is ROLE's table U [N, C] of label logits. It is one dense parameter: a lookup's gradient is zero outside the
+// batch, but Adam's momentum moves all rows in every step, as in the released code.
 type Role struct {
 	None
 	U *torch.Tensor
@@ -51,8 +51,8 @@ func RoleFromLogits(u *torch.Tensor) (*Role, error) {
 	return &Role{U: kept.SetRequiresGrad(true)}, nil
 }
 
-// RoleFromProbabilities is LinearInit's handover: estimates θ of a first stage on frozen features, clipped to [1e-5, 1-1e-5],
-// as logits.
+// RoleFromProbabilities is LinearInit's handover: estimates θ of a first stage on frozen features, clipped to [1e-5,
+// 1-1e-5], as logits.
 func RoleFromProbabilities(theta *torch.Tensor) (*Role, error) {
 	if err := matrix("label estimates", theta); err != nil {
 		return nil, err

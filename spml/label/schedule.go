@@ -7,8 +7,8 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// Schedule gives GR and GPR their parameters w, b, μ, σ: by epoch, or, after Train, as a parameter that learns from where the schedule
-// stands.
+// Schedule gives GR and GPR their parameters w, b, μ, σ: by epoch, or, after Train, as a parameter that learns from
+// where the schedule stands.
 //
 // Source: Chen et al. 2024; its released code refers to an undefined variable when the parameters are to learn.
 type Schedule struct {

@@ -8,7 +8,8 @@ import (
 
 var distances = []string{"l1", "mse", "bce"}
 
-// Distance compares σ(z) with a target h in [0, 1], elementwise: "l1" is |p-h|, "mse" its square, "bce" h·sn + (1-h)·sp.
+// Distance compares σ(z) with a target h in [0, 1], elementwise: "l1" is |p-h|, "mse" its square, "bce" h·sn +
+// (1-h)·sp.
 func Distance(kind string, z, h *torch.Tensor, eps float64) (*torch.Tensor, error) {
 	h = like(h, z)
 	switch kind {

@@ -12,8 +12,9 @@ import (
 // Impl says how a loss is computed.
 type Impl string
 
-// Implementations. Auto is the fused form where there is one for the entry, the batch and the machine, else the composed one. Fused
-// asks for it: where there is none, that is an error. The fused form has no second derivative: backward with CreateGraph raises.
+// Implementations. Auto is the fused form where there is one for the entry, the batch and the machine, else the
+// composed one. Fused asks for it: where there is none, that is an error. The fused form has no second derivative:
+// backward with CreateGraph raises.
 const (
 	Auto     Impl = "auto"
 	Composed Impl = "composed"
@@ -28,7 +29,8 @@ type FusedForm struct {
 	New func(v Values, o Options) Pass
 }
 
-// Pass computes a loss and its gradient at once. Its functions get a checked batch that is not empty and may panic with *torch.Error.
+// Pass computes a loss and its gradient at once. Its functions get a checked batch that is not empty and may panic with
+// *torch.Error.
 type Pass struct {
 	// Value is recorded by autograd.
 	Value func(b *Batch) *torch.Tensor
@@ -50,8 +52,8 @@ func (r Reduction) code() int {
 	}
 }
 
-// pointwise is the fused form of a loss whose terms depend on one logit each: op(logits, labels…, numbers…, log_eps, reduction, rows).
-// numbers are the operator's parameters, which may depend on the batch.
+// pointwise is the fused form of a loss whose terms depend on one logit each: op(logits, labels…, numbers…, log_eps,
+// reduction, rows). numbers are the operator's parameters, which may depend on the batch.
 func pointwise(op string, labels func(b *Batch) (first, second *torch.Tensor), numbers func(v Values) func(b *Batch) []float64) *FusedForm {
 	record, forward := torch.NewOperator("spml::"+op, ""), torch.NewOperator("spml::"+op+"_fwd", "")
 	return &FusedForm{Op: "spml::" + op, New: func(v Values, o Options) Pass {
@@ -184,8 +186,9 @@ func (c *checked) fused(b *Batch) (bool, error) {
 	return true, nil
 }
 
-// ValueGrad computes a loss and its gradient with respect to Batch.Logits, in the fused form in one pass and without autograd. The gradient has
-// the logits' type, but float32 for float16. Gradients with respect to anything else are not computed.
+// ValueGrad computes a loss and its gradient with respect to Batch.Logits, in the fused form in one pass and without
+// autograd. The gradient has the logits' type, but float32 for float16. Gradients with respect to anything else are not
+// computed.
 func ValueGrad(l Loss, b Batch) (value, grad *torch.Tensor, err error) {
 	if b.Logits == nil {
 		return nil, nil, fmt.Errorf("loss: no logits")

@@ -83,7 +83,8 @@ func TestNoWeakSymbols(t *testing.T) {
 				file := strings.Fields(name)[0] + "_" + set + ".cpp"
 				t.Parallel()
 				object := filepath.Join(t.TempDir(), "object.o")
-				// -O1 takes a third of the time that -O0 does on code that is inlined by force, and inlines less than the -O3 of the build.
+				// -O1 takes a third of the time that -O0 does on code that is inlined by force, and inlines less than the -O3 of
+				// the build.
 				args := slices.Concat([]string{"-std=c++20", "-O1", "-fno-exceptions", "-c", filepath.Join(dir, file), "-o", object}, flags, defines)
 				out, err := exec.Command("g++", args...).CombinedOutput()
 				require.NoError(t, err, "%s", out)

@@ -88,7 +88,8 @@ func TestGPUFused(t *testing.T) {
 	}
 }
 
-// BenchmarkGPULosses measures forward and backward at (4096, 5000) on a card, with events, beside a copy: in turn over buffers that together are larger than the card's cache.
+// BenchmarkGPULosses measures forward and backward at (4096, 5000) on a card, with events, beside a copy: in turn over
+// buffers that together are larger than the card's cache.
 func BenchmarkGPULosses(b *testing.B) {
 	if cuda.DeviceCount() == 0 {
 		b.Skip("there is no card")

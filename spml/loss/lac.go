@@ -7,8 +7,8 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// Contrast holds label-wise embeddings of unit norm, one pair of views for each (image, class) that counts as positive: those of the batch,
-// with gradients, and those of the memory queue.
+// Contrast holds label-wise embeddings of unit norm, one pair of views for each (image, class) that counts as positive:
+// those of the batch, with gradients, and those of the memory queue.
 type Contrast struct {
 	Features *torch.Tensor // [M, 2, D]
 	Labels   *torch.Tensor // [M], class ids from 1

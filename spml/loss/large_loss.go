@@ -104,7 +104,8 @@ func LargeLossCount(epoch, entries int, deltaRel float64, permanent bool, semant
 	return int(math.Ceil(float64(entries) * share))
 }
 
-// selectLarge finds the entries whose loss counts as that of a false negative, and those that a permanent correction flips.
+// selectLarge finds the entries whose loss counts as that of a false negative, and those that a permanent correction
+// flips.
 func (b *Batch) selectLarge(l, y *torch.Tensor, k, semantics int) (modified, flipped *torch.Tensor) {
 	unknown := y.EqScalar(0)
 	if k = min(k, l.Numel()); k == 0 {

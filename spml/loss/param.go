@@ -13,8 +13,9 @@ type Param struct {
 	Name    string
 	Doc     string
 	Default float64
-	// Source says where the defaults come from, as "KIND, PLACE": "paper, em Table 5: EM alpha" is a place in the inventory of the papers' texts, "code,
-	// OWNER/NAME @ COMMIT, FILE: what" the released program, "ours, REASON" neither.
+	// Source says where the defaults come from, as "KIND, PLACE": "paper, em Table 5: EM alpha" is a place in the
+	// inventory of the papers' texts, "code, OWNER/NAME @ COMMIT, FILE: what" the released program, "ours, REASON"
+	// neither.
 	Source string
 	// ByData are the papers' values per data set: voc, coco, nus, cub.
 	ByData map[string]float64

@@ -65,7 +65,8 @@ func scheduleParams(from scheduleSources) []Param {
 	}
 }
 
-// ScheduleLearned is the value of the parameter "schedule" with which the trainer makes w, b, μ and σ parameters of the optimiser (Batch.Trainable).
+// ScheduleLearned is the value of the parameter "schedule" with which the trainer makes w, b, μ and σ parameters of the
+// optimiser (Batch.Trainable).
 const ScheduleLearned = 2
 
 // ScheduleOf makes the schedule of GR's or GPR's parameters.

@@ -2,13 +2,14 @@ package loss
 
 import "github.com/gospml/gospml/torch"
 
-// Unified is the unknown part of GR's framework (Chen et al. 2024, Table 1): v·[ k̂·L₂ + (1-k̂)·L₃ ]. Every loss here is
-// reduce{ L₁ where y = 1, Unified elsewhere } with its own k̂, v and L; Row has the table's rows.
+// Unified is the unknown part of GR's framework (Chen et al. 2024, Table 1): v·[ k̂·L₂ + (1-k̂)·L₃ ]. Every loss here
+// is reduce{ L₁ where y = 1, Unified elsewhere } with its own k̂, v and L; Row has the table's rows.
 func Unified(k, v, l2, l3 *torch.Tensor) *torch.Tensor {
 	return v.Mul(k.Mul(l2).Add(k.RsubScalar(1).Mul(l3)))
 }
 
-// Row is one line of the framework's table: functions of the logits, and of p = sg(σ(z)) for k̂ and v. A nil L2 is unused.
+// Row is one line of the framework's table: functions of the logits, and of p = sg(σ(z)) for k̂ and v. A nil L2 is
+// unused.
 type Row struct {
 	K, V       func(p *torch.Tensor) *torch.Tensor
 	L1, L2, L3 func(z *torch.Tensor) *torch.Tensor
@@ -92,7 +93,8 @@ type FrameworkRow struct {
 
 // Framework is GR's Table 1 with typical numbers: τ₁ = 0.6, EM's weights for VOC, GR at the end of VOC's schedule.
 //
-// Source: Chen et al. 2024, Tables 1 and 4. Their signs of Hill's and EM's L₃ are taken as in eqs. (22) and (24), so that every loss is minimised.
+// Source: Chen et al. 2024, Tables 1 and 4. Their signs of Hill's and EM's L₃ are taken as in eqs. (22) and (24), so
+// that every loss is minimised.
 func Framework() []FrameworkRow {
 	const pos, neg = "-log p", "-log(1-p)"
 	return []FrameworkRow{

@@ -14,7 +14,8 @@ func init() {
 		return b.Logits.Detach().Sigmoid().GeScalar(v["delta"])
 	}
 	mustRegister(Method{ID: "plc", PseudoPositives: confident})
-	// Source: Xie et al. 2022 (LAC), section 4.1: pseudo-labelling consistency first, then the contrast from its best weights.
+	// Source: Xie et al. 2022 (LAC), section 4.1: pseudo-labelling consistency first, then the contrast from its best
+	// weights.
 	mustRegister(Method{
 		ID: "lac", Gives: loss.Embeddings, PseudoPositives: confident, First: "plc", Projection: lacProjection,
 		Estimator: func(s *Setup) (Estimator, error) {

@@ -1,7 +1,9 @@
-// Package method says what a method is: a loss, the label estimator that feeds it, its threshold, what it takes for positives, its first stage, and what it needs.
+// Package method says what a method is: a loss, the label estimator that feeds it, its threshold, what it takes for
+// positives, its first stage, and what it needs.
 //
-// Methods are values in a registry. Those of the papers stand in a file per family; Register adds one from outside, which then trains, resumes, compares and appears in lists as they do.
-// A registered loss without a method is one with that loss alone.
+// Methods are values in a registry. Those of the papers stand in a file per family; Register adds one from outside,
+// which then trains, resumes, compares and appears in lists as they do. A registered loss without a method is one with
+// that loss alone.
 package method
 
 import (
@@ -31,8 +33,8 @@ type Method struct {
 	Gives loss.Needs
 	// Threshold is above what probability a label counts as present; 0 is one half.
 	Threshold float64
-	// PseudoPositives are the entries [B, C] of a batch that the method takes for positives, observed ones among them, as numbers other than 0; nil, or a nil result: it takes none. v are the loss's
-	// parameters.
+	// PseudoPositives are the entries [B, C] of a batch that the method takes for positives, observed ones among them, as
+	// numbers other than 0; nil, or a nil result: it takes none. v are the loss's parameters.
 	PseudoPositives func(b *loss.Batch, v loss.Values) *torch.Tensor
 	// First is the method of a first stage, whose best weights this one may start from; "" = there is none.
 	First string
@@ -51,7 +53,8 @@ var registry = struct {
 	by map[string]*Method
 }{by: map[string]*Method{}}
 
-// Register adds a method. Its loss must be registered (loss.Register) under the same id. An id that is taken is an error.
+// Register adds a method. Its loss must be registered (loss.Register) under the same id. An id that is taken is an
+// error.
 func Register(m Method) error {
 	if m.Loss == nil {
 		e, err := loss.Lookup(m.ID)
@@ -110,7 +113,8 @@ func List() []*Method {
 // provided is what every run puts into a batch.
 const provided = loss.Observed | loss.Full | loss.Epoch | loss.ModelParameters
 
-// Lacks says in words what a run does not have that the method needs; "" = it can be trained. Some want files: pseudo-labels, features of a strong view.
+// Lacks says in words what a run does not have that the method needs; "" = it can be trained. Some want files:
+// pseudo-labels, features of a strong view.
 func (m *Method) Lacks() string {
 	if m.PartOf != "" {
 		return "the step of another method: train " + m.PartOf + ", which takes both"
@@ -145,7 +149,8 @@ func (m *Method) Present() float64 {
 	return 0.5
 }
 
-// Positives are the entries of a batch that the method takes for positives, nil for none: given pseudo-labels of 1, or its own rule.
+// Positives are the entries of a batch that the method takes for positives, nil for none: given pseudo-labels of 1, or
+// its own rule.
 func (m *Method) Positives(b *loss.Batch, v loss.Values) *torch.Tensor {
 	switch {
 	case b.Pseudo != nil:

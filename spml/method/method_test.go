@@ -11,7 +11,8 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// Every loss of the registry that names an estimator has a method that makes it, and what each method lacks is what is said here.
+// Every loss of the registry that names an estimator has a method that makes it, and what each method lacks is what is
+// said here.
 func TestMethodsOfTheRegistry(t *testing.T) {
 	for _, m := range method.List() {
 		if m.ID == "smile-encoder" {

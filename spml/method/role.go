@@ -14,7 +14,8 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// EstimatesFile holds, in a run directory, the label estimates of the best epoch: theta [n, C] in [0, 1] and the data set's rows [n] that they belong to.
+// EstimatesFile holds, in a run directory, the label estimates of the best epoch: theta [n, C] in [0, 1] and the data
+// set's rows [n] that they belong to.
 const EstimatesFile = "estimates.safetensors"
 
 // Estimating is an estimator whose estimates another run can begin with.
@@ -46,7 +47,8 @@ func init() {
 	})
 }
 
-// roleTable draws ROLE's table as the reference runs do: uniform by numpy's generator with the seed plus 100000, observed entries set.
+// roleTable draws ROLE's table as the reference runs do: uniform by numpy's generator with the seed plus 100000,
+// observed entries set.
 func roleTable(s *Setup) *torch.Tensor {
 	const unknown, known = 0.4054651081081642, 5.293304824724492 // logits of 0.6 and 0.995
 	g := random.New(s.Seed + 100000)
@@ -61,11 +63,12 @@ func roleTable(s *Setup) *torch.Tensor {
 	return torch.FromSlice(u, len(s.Rows), s.Data.C())
 }
 
-// linearInit gives ROLE's table of an earlier run, nil where the run starts from none or that one has no estimates. drawn are the fresh logits [len(s.Rows), C], which
-// rows keep that the earlier run did not see.
+// linearInit gives ROLE's table of an earlier run, nil where the run starts from none or that one has no estimates.
+// drawn are the fresh logits [len(s.Rows), C], which rows keep that the earlier run did not see.
 //
-// Source: Cole et al. 2021, LinearInit: head and estimates of the linear stage's best validation epoch start the training of the whole network; the estimates, probabilities
-// clipped to [1e-5, 1-1e-5], become logits again. The optimiser is a fresh one.
+// Source: Cole et al. 2021, LinearInit: head and estimates of the linear stage's best validation epoch start the
+// training of the whole network; the estimates, probabilities clipped to [1e-5, 1-1e-5], become logits again. The
+// optimiser is a fresh one.
 func linearInit(s *Setup, drawn *torch.Tensor) (*label.Role, error) {
 	path := filepath.Join(s.Init, EstimatesFile)
 	if s.Init == "" || !exists(path) {

@@ -15,14 +15,16 @@ const (
 	// P_g = TP / seen and R_g = TP / positives, AP = Σ_g (R_g - R_{g-1})·P_g. The order inside a tie has no influence.
 	// Cole, EM, LL, GR, VLPL, LAC and AEVLP's training use it. Source: scikit-learn, average_precision_score.
 	Step Variant = "step"
-	// Rank is the form of the ASL family (DualCoOp, SCPNet, ML-Decoder, AEVLP's separate script): Σ over positives of (TP at its
-	// rank / rank) / (positives + 1e-8), with the later row first among equal scores. Source: Alibaba-MIIL/ASL @ 8c9e0bd, src/helper_functions/helper_functions.py.
+	// Rank is the form of the ASL family (DualCoOp, SCPNet, ML-Decoder, AEVLP's separate script): Σ over positives of (TP
+	// at its rank / rank) / (positives + 1e-8), with the later row first among equal scores. Source: Alibaba-MIIL/ASL @
+	// 8c9e0bd, src/helper_functions/helper_functions.py.
 	Rank Variant = "rank"
-	// OpenImages is Step over the entries of a class that are not -1, as the code of LL, GR and AEVLP scores OpenImages, whose annotators saw a
-	// few classes of each image. A class without a seen entry has average precision NaN and stays out of the mean.
+	// OpenImages is Step over the entries of a class that are not -1, as the code of LL, GR and AEVLP scores OpenImages,
+	// whose annotators saw a few classes of each image. A class without a seen entry has average precision NaN and stays
+	// out of the mean.
 	OpenImages Variant = "openimages"
-	// VOC2007 is the eleven-point form of Pascal VOC up to 2009: the mean over recalls 0, 0.1, …, 1 of the highest precision at that recall or
-	// above. Equal scores are one group.
+	// VOC2007 is the eleven-point form of Pascal VOC up to 2009: the mean over recalls 0, 0.1, …, 1 of the highest
+	// precision at that recall or above. Equal scores are one group.
 	VOC2007 Variant = "voc2007"
 )
 
@@ -37,7 +39,8 @@ func ParseVariant(name string) (Variant, error) {
 	return "", fmt.Errorf("metric: unknown form of average precision %q: step, rank, openimages or voc2007", name)
 }
 
-// Score is a score as it was stored. Equality of two scores means equality of the stored values, so float64 scores are not rounded.
+// Score is a score as it was stored. Equality of two scores means equality of the stored values, so float64 scores are
+// not rounded.
 type Score interface{ float32 | float64 }
 
 // ScoreError says that a score is no finite number.
@@ -50,7 +53,8 @@ func (e *ScoreError) Error() string {
 	return fmt.Sprintf("metric: the score of row %d, class %d is %v: scores must be finite", e.Row, e.Class, e.Score)
 }
 
-// checkMatrix compares the sizes of scores and labels and looks for scores that are no numbers. It also says whether one is negative.
+// checkMatrix compares the sizes of scores and labels and looks for scores that are no numbers. It also says whether
+// one is negative.
 func checkMatrix[S Score](scores []S, labels []int8, classes int) (negative bool, err error) {
 	if classes < 1 || len(scores)%classes != 0 {
 		return false, fmt.Errorf("metric: %d scores do not fill rows of %d classes", len(scores), classes)
@@ -90,8 +94,9 @@ func Mean(values []float64) float64 {
 
 // AveragePrecision returns the average precision of each class, in [0, 1].
 //
-// scores and labels hold the same number of values, whole rows of classes. It works on one goroutine. With float32 scores most of the time goes into a
-// radix sort of each class, and the memory is 4·N·(min(C, 128) + 1) bytes, twice that where a score is negative; with float64 scores it is 24·N bytes.
+// scores and labels hold the same number of values, whole rows of classes. It works on one goroutine. With float32
+// scores most of the time goes into a radix sort of each class, and the memory is 4·N·(min(C, 128) + 1) bytes, twice
+// that where a score is negative; with float64 scores it is 24·N bytes.
 func AveragePrecision[S Score](scores []S, labels []int8, classes int, v Variant) ([]float64, error) {
 	negative, err := checkMatrix(scores, labels, classes)
 	if err != nil {
@@ -138,7 +143,8 @@ func seen[S Score](scores []S, labels []int8, classes, c int) (s []S, y []int8) 
 	return s, y
 }
 
-// A key is a score as an ordered integer, shifted left by one, with the label in the lowest bit. Without negative scores 32 bits hold it.
+// A key is a score as an ordered integer, shifted left by one, with the label in the lowest bit. Without negative
+// scores 32 bits hold it.
 type key interface{ uint32 | uint64 }
 
 // lanes is the number of classes that are copied out of the row-major matrix in one walk over it.
@@ -163,8 +169,8 @@ func perClass[K key](ap []float64, scores []float32, labels []int8, v Variant) {
 	}
 }
 
-// transpose writes the keys of width classes, one class after the other with stride places each. scores and labels start at the first of
-// these classes in row 0.
+// transpose writes the keys of width classes, one class after the other with stride places each. scores and labels
+// start at the first of these classes in row 0.
 func transpose[K key](keys []K, stride int, scores []float32, labels []int8, classes, width int) {
 	sign := uint32(0)
 	if uint64(^K(0)) > math.MaxUint32 { // negative scores among them
@@ -193,8 +199,8 @@ func transpose[K key](keys []K, stride int, scores []float32, labels []int8, cla
 
 const digit = 11 // bits a pass: three passes cover the 33 bits of a key
 
-// sortKeys sorts keys by score, ascending and stable (equal scores stay in row order), and returns the sorted keys: keys itself or spare,
-// whose contents are lost.
+// sortKeys sorts keys by score, ascending and stable (equal scores stay in row order), and returns the sorted keys:
+// keys itself or spare, whose contents are lost.
 func sortKeys[K key](keys, spare []K) []K {
 	var count [3][1 << digit]uint32
 	const mask = 1<<digit - 1
@@ -228,7 +234,8 @@ func sortKeys[K key](keys, spare []K) []K {
 	return from
 }
 
-// sortDoubles returns the keys of n scores that are classes apart: their ranks (equal scores have one rank), ascending, equal ones in row order.
+// sortDoubles returns the keys of n scores that are classes apart: their ranks (equal scores have one rank), ascending,
+// equal ones in row order.
 func sortDoubles(scores []float64, labels []int8, classes, n int) []uint64 {
 	type entry struct {
 		score float64

@@ -40,8 +40,8 @@ func (r Resampling) defaults() (Resampling, error) {
 	return r, nil
 }
 
-// BootstrapMAP returns mAP (form [Step], percent) and the average precision of each class (0 to 1), each with its interval over images drawn with
-// replacement. It uses all processors; the result depends on the seed only.
+// BootstrapMAP returns mAP (form [Step], percent) and the average precision of each class (0 to 1), each with its
+// interval over images drawn with replacement. It uses all processors; the result depends on the seed only.
 func BootstrapMAP[S Score](scores []S, labels []int8, classes int, r Resampling) (mAP Interval, perClass []Interval, err error) {
 	r, err = r.defaults()
 	if err != nil {
@@ -111,7 +111,8 @@ func CompareMAP[S Score](a, b []S, labels []int8, classes int, r Resampling) (Co
 	return out, nil
 }
 
-// columns hold, for each class, the rows from the best score down; the lowest bit of a row is its label and the one above marks the last of its group.
+// columns hold, for each class, the rows from the best score down; the lowest bit of a row is its label and the one
+// above marks the last of its group.
 type columns struct {
 	n     int
 	order [][]uint32

@@ -58,8 +58,8 @@ func Pooled(perClass []Counts) (all Counts) {
 // Micro pools the counts of all classes. In the ASL family's names: OP, OR, OF1.
 func Micro(perClass []Counts) PRF { return Pooled(perClass).prf() }
 
-// Macro is the unweighted mean over classes of each of the three. In the ASL family's names: CP, CR, CF1; CF1 is the mean of the
-// classes' F1, not the harmonic mean of CP and CR.
+// Macro is the unweighted mean over classes of each of the three. In the ASL family's names: CP, CR, CF1; CF1 is the
+// mean of the classes' F1, not the harmonic mean of CP and CR.
 func Macro(perClass []Counts) PRF { return averaged(perClass, func(Counts) float64 { return 1 }) }
 
 // Weighted is the mean over classes weighted by their positives, as scikit-learn's average="weighted".
@@ -79,8 +79,8 @@ func averaged(perClass []Counts, weight func(Counts) float64) (m PRF) {
 	return PRF{ratio(m.Precision, total), ratio(m.Recall, total), ratio(m.F1, total)}
 }
 
-// CountAt counts the outcomes of each class, where a score above the threshold is a prediction. thresholds holds one value for all classes or one
-// for each. A threshold is rounded to the scores' type first, as PyTorch and numpy do.
+// CountAt counts the outcomes of each class, where a score above the threshold is a prediction. thresholds holds one
+// value for all classes or one for each. A threshold is rounded to the scores' type first, as PyTorch and numpy do.
 func CountAt[S Score](scores []S, labels []int8, classes int, thresholds ...float64) ([]Counts, error) {
 	if _, err := checkMatrix(scores, labels, classes); err != nil {
 		return nil, err

@@ -154,7 +154,8 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// The highest 40 % of each class's unannotated labels: of five rows one is annotated, so round(0.4·4) = 2 are taken. Ties go to the earlier row.
+// The highest 40 % of each class's unannotated labels: of five rows one is annotated, so round(0.4·4) = 2 are taken.
+// Ties go to the earlier row.
 func TestTopShare(t *testing.T) {
 	scores := []float32{0.9, 0.1, 0.8, 0.7, 0.8, 0.7, 0.2, 0.7, 0.1, 0.9}
 	truth := []int8{1, 0, 1, 1, 0, 0, 0, 1, 1, 1}

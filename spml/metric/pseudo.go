@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// PseudoQuality says how good pseudo-positives are, over the entries that are no observed positives. Source: the log of Fsoft-AIC/AEVLP, train.py.
+// PseudoQuality says how good pseudo-positives are, over the entries that are no observed positives. Source: the log of
+// Fsoft-AIC/AEVLP, train.py.
 type PseudoQuality struct {
 	Pseudo  int `json:"pseudo"`  // pseudo-positives
 	Correct int `json:"correct"` // those that are true positives
@@ -48,8 +49,9 @@ func (q *PseudoQuality) Add(truth, pseudo, observed []int8) error {
 	return nil
 }
 
-// TopShare takes the highest-scored share of each class's entries that are no observed positives as pseudo-positives, round(share·n) of n, and says how good they are. Matrices are
-// [N, classes] in row-major order, 1 for positive; ties go to the earlier row.
+// TopShare takes the highest-scored share of each class's entries that are no observed positives as pseudo-positives,
+// round(share·n) of n, and says how good they are. Matrices are [N, classes] in row-major order, 1 for positive; ties
+// go to the earlier row.
 //
 // Source: Zhou et al. 2022 (EM), supplement, Table 6, with a share of 0.1.
 func TopShare[S Score](scores []S, truth, observed []int8, classes int, share float64) (q PseudoQuality, err error) {
@@ -111,8 +113,8 @@ func Wasserstein(a, b []float64) (float64, error) {
 	return sum, nil
 }
 
-// Separation is how far apart a model holds the hidden positives and the true negatives: entries that are observed as negative, by their
-// true label, pooled over classes. Source: Chen et al. 2024 (GR), Figs. 3 and 5.
+// Separation is how far apart a model holds the hidden positives and the true negatives: entries that are observed as
+// negative, by their true label, pooled over classes. Source: Chen et al. 2024 (GR), Figs. 3 and 5.
 type Separation struct {
 	// W1 is the 1-Wasserstein distance of the two samples of predictions; NaN where one is empty.
 	W1 float64

@@ -9,21 +9,22 @@ import (
 type Ranking struct {
 	// At holds precision, recall and hit rate of the k best-scored classes.
 	At []AtK `json:"at"`
-	// Coverage is how many of the best-scored classes must be taken to hold all of an image's positives, equal scores counted as one
-	// step; 0 for an image without positives. scikit-learn: coverage_error.
+	// Coverage is how many of the best-scored classes must be taken to hold all of an image's positives, equal scores
+	// counted as one step; 0 for an image without positives. scikit-learn: coverage_error.
 	Coverage float64 `json:"coverage"`
-	// RankingLoss is the share of (positive, negative) pairs in the wrong order, an equal score counts as wrong; 0 for an image without
-	// positives or without negatives. scikit-learn: label_ranking_loss.
+	// RankingLoss is the share of (positive, negative) pairs in the wrong order, an equal score counts as wrong; 0 for an
+	// image without positives or without negatives. scikit-learn: label_ranking_loss.
 	RankingLoss float64 `json:"ranking_loss"`
-	// LRAP is the label ranking average precision: the mean over an image's positives of the share of positives among the classes scored at least
-	// as high; 1 for an image without positives or without negatives. scikit-learn: label_ranking_average_precision_score.
+	// LRAP is the label ranking average precision: the mean over an image's positives of the share of positives among the
+	// classes scored at least as high; 1 for an image without positives or without negatives. scikit-learn:
+	// label_ranking_average_precision_score.
 	LRAP float64 `json:"lrap"`
 	// OneError is the share of images whose best-scored class is not positive; images without positives count as errors.
 	OneError float64 `json:"one_error"`
 }
 
-// AtK is about the k best-scored classes of an image; among equal scores the higher class index comes first. Precision is hits/k, recall hits/positives
-// (0 without positives), Top the share of images with a hit.
+// AtK is about the k best-scored classes of an image; among equal scores the higher class index comes first. Precision
+// is hits/k, recall hits/positives (0 without positives), Top the share of images with a hit.
 type AtK struct {
 	K         int     `json:"k"`
 	Precision float64 `json:"precision"`

@@ -17,7 +17,8 @@ const (
 	BuiltinClip  = "builtin" // as a path: the small CLIP of this module, which knows drawn shapes only
 )
 
-// clipClassifier is CLIP's image tower with a linear head on its projected embedding, which is not normalised. It is a backbone.Model.
+// clipClassifier is CLIP's image tower with a linear head on its projected embedding, which is not normalised. It is a
+// backbone.Model.
 //
 // Source: Xing et al. 2024 (VLPL), the row ViT-L.
 type clipClassifier struct {

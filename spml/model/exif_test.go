@@ -15,8 +15,8 @@ import (
 	"github.com/gospml/gospml/internal/exiftest/upright"
 )
 
-// A photo has the labels of the picture that a viewer shows, to the bit, where the model was trained so or the caller says so; a model folder of before has no
-// record and ignores the orientation.
+// A photo has the labels of the picture that a viewer shows, to the bit, where the model was trained so or the caller
+// says so; a model folder of before has no record and ignores the orientation.
 func TestTaggerOrientation(t *testing.T) {
 	ctx := context.Background()
 	dir := saved(t, HeadSpec{})

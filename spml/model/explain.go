@@ -9,16 +9,16 @@ import (
 
 // Explanation says where in a photo a model looked for each label.
 type Explanation struct {
-	// Kind is "attention" (of the label's query over positions, LAC's Fig. 6: a row sums to 1) or "cam" (class activation map: what a position adds
-	// to the logit).
+	// Kind is "attention" (of the label's query over positions, LAC's Fig. 6: a row sums to 1) or "cam" (class activation
+	// map: what a position adds to the logit).
 	Kind          string
 	H, W          int
 	Maps          [][]float32 // [C][H·W], rows of the squashed photo from top to bottom
 	Probabilities []float32   // [C]
 }
 
-// Explain decodes one photo and computes the map of every label: the decoder's attention where the model has one, class activation maps where its head is
-// linear. ML-Decoder's queries answer for groups of classes, so it has neither.
+// Explain decodes one photo and computes the map of every label: the decoder's attention where the model has one, class
+// activation maps where its head is linear. ML-Decoder's queries answer for groups of classes, so it has neither.
 func (t *Tagger) Explain(ctx context.Context, photo []byte) (*Explanation, error) {
 	if err := explains(t.model, t.Config.Head); err != nil {
 		return nil, err

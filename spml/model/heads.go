@@ -28,8 +28,9 @@ type HeadSpec struct {
 	Projection int    `json:"projection_dim,omitempty"` // of the decoder's embeddings; -1 = none
 }
 
-// NewHead gives a body a head that looks at its feature map. What it returns is the whole network: its tensors are saved and loaded by name, and it may
-// say more of itself by the optional methods of this package (Splitter, Viewer, Explainer, Checkpointer). Weights are drawn from g; nil draws from libtorch's generator.
+// NewHead gives a body a head that looks at its feature map. What it returns is the whole network: its tensors are
+// saved and loaded by name, and it may say more of itself by the optional methods of this package (Splitter, Viewer,
+// Explainer, Checkpointer). Weights are drawn from g; nil draws from libtorch's generator.
 type NewHead func(body backbone.Model, s HeadSpec, classes int, g *torch.Generator) (backbone.Model, error)
 
 var heads = struct {
@@ -64,7 +65,8 @@ func MapHeads() []string {
 	return slices.Sorted(maps.Keys(heads.by))
 }
 
-// WithHead gives a body the head of a spec. Without one, or with a linear one, the body keeps its own; any other takes its place.
+// WithHead gives a body the head of a spec. Without one, or with a linear one, the body keeps its own; any other takes
+// its place.
 func WithHead(body backbone.Model, s HeadSpec, classes int, g *torch.Generator) (backbone.Model, error) {
 	if s.Head == "" || s.Head == HeadLinear || s.Head == HeadDualCoOp {
 		return body, nil

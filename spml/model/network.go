@@ -10,7 +10,8 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// What a network can say of itself beside backbone.Model, by optional methods. A plain backbone with its linear head needs none of them.
+// What a network can say of itself beside backbone.Model, by optional methods. A plain backbone with its linear head
+// needs none of them.
 type (
 	// Splitter lists the trained parameters of body and head.
 	Splitter interface {
@@ -37,8 +38,8 @@ type (
 	HeadCheckpointer interface{ CheckpointHead() }
 	// BodyCheckpointer does the same with the blocks of the backbone.
 	BodyCheckpointer interface{ CheckpointBody() }
-	// Pooler says whether its features are the mean of its feature map, so that a linear head on each position gives score maps whose mean is the score. A network without the
-	// method says yes.
+	// Pooler says whether its features are the mean of its feature map, so that a linear head on each position gives score
+	// maps whose mean is the score. A network without the method says yes.
 	Pooler interface{ MeanPooled() bool }
 	// ClipMade is made of a CLIP and says what Blank needs to make its equal.
 	ClipMade interface{ Spec() dualcoop.Spec }

@@ -39,10 +39,11 @@ type TaggerOptions struct {
 	Workers int // photos that are computed at once, each on one core
 	// Device is where: auto (the default: a graphics card where there is one), cpu, cuda or cuda:N.
 	Device string
-	// EXIF says what is done with the orientation of a photo: apply or ignore. "" is what the model was trained with, as its config.json records it; without
-	// a record, ignore.
+	// EXIF says what is done with the orientation of a photo: apply or ignore. "" is what the model was trained with, as
+	// its config.json records it; without a record, ignore.
 	EXIF string
-	// MaxPixels, MaxScans and MaxMemory bound a photo as those of pixel.Options do; 0 means their defaults. A photo beyond them is a pixel.ErrTooLarge.
+	// MaxPixels, MaxScans and MaxMemory bound a photo as those of pixel.Options do; 0 means their defaults. A photo beyond
+	// them is a pixel.ErrTooLarge.
 	MaxPixels int64
 	MaxScans  int
 	MaxMemory int64
@@ -109,11 +110,12 @@ func (t *Tagger) closeDecoders() (err error) {
 	}
 }
 
-// Close waits for the photos in work and stops the workers; photos that wait for a worker get torch.ErrPoolClosed. The Tagger cannot be used
-// afterwards. CloseContext has a deadline.
+// Close waits for the photos in work and stops the workers; photos that wait for a worker get torch.ErrPoolClosed. The
+// Tagger cannot be used afterwards. CloseContext has a deadline.
 func (t *Tagger) Close() error { return t.CloseContext(context.Background()) }
 
-// CloseContext is Close that waits no longer than ctx: its error then wraps ctx's, and what is still in work ends by itself and is freed then.
+// CloseContext is Close that waits no longer than ctx: its error then wraps ctx's, and what is still in work ends by
+// itself and is freed then.
 func (t *Tagger) CloseContext(ctx context.Context) error {
 	if err := t.pool.CloseContext(ctx); err != nil {
 		go func() { t.pool.Close(); _ = t.closeDecoders() }() // nobody is left to hear of it
@@ -122,7 +124,8 @@ func (t *Tagger) CloseContext(ctx context.Context) error {
 	return t.closeDecoders()
 }
 
-// SetThreshold is the probability above which every label counts as present from now on. It must not be called beside Tag.
+// SetThreshold is the probability above which every label counts as present from now on. It must not be called beside
+// Tag.
 func (t *Tagger) SetThreshold(threshold float64) {
 	t.Config.Threshold, t.Config.Thresholds = threshold, nil
 }
@@ -198,8 +201,10 @@ type Tagged struct {
 	Err    error   // why this photo could not be read
 }
 
-// TagBatch decodes photos side by side and puts them through the network in one pass, which is faster for many photos than as many calls of Tag. A photo that cannot be read
-// has its own error; the others have their labels. Its probabilities are those of Tag up to the last bits, which depend on what shares a pass. Memory grows with the number of photos.
+// TagBatch decodes photos side by side and puts them through the network in one pass, which is faster for many photos
+// than as many calls of Tag. A photo that cannot be read has its own error; the others have their labels. Its
+// probabilities are those of Tag up to the last bits, which depend on what shares a pass. Memory grows with the number
+// of photos.
 func (t *Tagger) TagBatch(ctx context.Context, photos [][]byte) ([]Tagged, error) {
 	p, errs, err := t.ProbabilitiesBatch(ctx, photos)
 	if err != nil {
@@ -214,7 +219,8 @@ func (t *Tagger) TagBatch(ctx context.Context, photos [][]byte) ([]Tagged, error
 	return out, nil
 }
 
-// ProbabilitiesBatch is TagBatch with σ(z) of every class, in the order of Config.LabelNames; errs has the reason of each photo that could not be read, whose row is nil.
+// ProbabilitiesBatch is TagBatch with σ(z) of every class, in the order of Config.LabelNames; errs has the reason of
+// each photo that could not be read, whose row is nil.
 func (t *Tagger) ProbabilitiesBatch(ctx context.Context, photos [][]byte) (p [][]float32, errs []error, err error) {
 	defer caught.Recover(&err)
 	p, errs = make([][]float32, len(photos)), make([]error, len(photos))
@@ -246,7 +252,8 @@ func (t *Tagger) ProbabilitiesBatch(ctx context.Context, photos [][]byte) (p [][
 	return p, errs, err
 }
 
-// decodeAll decodes photos side by side, as many at once as there are decoders. It runs on a worker, so that Close waits for it.
+// decodeAll decodes photos side by side, as many at once as there are decoders. It runs on a worker, so that Close
+// waits for it.
 func (t *Tagger) decodeAll(ctx context.Context, photos [][]byte, errs []error) [][]float32 {
 	inputs := make([][]float32, len(photos))
 	var group sync.WaitGroup

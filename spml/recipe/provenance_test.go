@@ -10,8 +10,8 @@ import (
 	"github.com/gospml/gospml/internal/papers"
 )
 
-// TestProvenance holds every value of every recipe against its source: a paper's against the inventory of the papers' texts, the code's
-// against a file of a repository at a commit, ours against a reason.
+// TestProvenance holds every value of every recipe against its source: a paper's against the inventory of the papers'
+// texts, the code's against a file of a repository at a commit, ours against a reason.
 func TestProvenance(t *testing.T) {
 	index, err := papers.ByKey()
 	require.NoError(t, err)
@@ -50,7 +50,8 @@ func TestProvenanceFails(t *testing.T) {
 	}
 }
 
-// Where a paper does not state a setting, no recipe says that it does; where it states one that a recipe has, the recipe says so.
+// Where a paper does not state a setting, no recipe says that it does; where it states one that a recipe has, the
+// recipe says so.
 func TestStatedSettingsAreThePapers(t *testing.T) {
 	index, err := papers.Index()
 	require.NoError(t, err)

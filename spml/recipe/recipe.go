@@ -1,8 +1,9 @@
 // Package recipe holds the papers' training settings, each number with its source: the paper, the released code, or us.
 //
-// A recipe is named paper-data-backbone: the form that the paper prints, filled up from the released code where the paper is silent. With -code
-// at the end it is the released form where the two differ: em-voc-resnet50, vlpl-cub-resnet50-code. Its values are settings of package train by key; the loss's own parameters come from the loss registry, whose
-// preset of the data set the recipe chooses.
+// A recipe is named paper-data-backbone: the form that the paper prints, filled up from the released code where the
+// paper is silent. With -code at the end it is the released form where the two differ: em-voc-resnet50,
+// vlpl-cub-resnet50-code. Its values are settings of package train by key; the loss's own parameters come from the loss
+// registry, whose preset of the data set the recipe chooses.
 //
 //	r, err := recipe.Get("gr-coco-resnet50")
 //	c, err := train.FromSettings(r.Settings())

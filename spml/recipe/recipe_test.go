@@ -37,7 +37,8 @@ func TestRecipes(t *testing.T) {
 	require.ErrorContains(t, err, "em-voc-resnet50")
 }
 
-// TestOptimisationTable resolves the recipe of every row and data set of the table of optimisation recipes of our notes on the papers and their code to the run that it starts.
+// TestOptimisationTable resolves the recipe of every row and data set of the table of optimisation recipes of our notes
+// on the papers and their code to the run that it starts.
 func TestOptimisationTable(t *testing.T) {
 	type perSet [4]float64 // voc, coco, nus, cub
 	all := func(x float64) perSet { return perSet{x, x, x, x} }
@@ -94,8 +95,8 @@ func TestOptimisationTable(t *testing.T) {
 	}
 }
 
-// TestEveryRecipeIsWhole: every value has a source, the settings are a configuration that resolves for every method, and no two
-// recipes share a name.
+// TestEveryRecipeIsWhole: every value has a source, the settings are a configuration that resolves for every method,
+// and no two recipes share a name.
 func TestEveryRecipeIsWhole(t *testing.T) {
 	all, err := List()
 	require.NoError(t, err)

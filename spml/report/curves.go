@@ -115,7 +115,8 @@ func rowsOf(e train.EpochScores) []row {
 	return out
 }
 
-// epochRows are the epochs of a run, at most 40 of them, evenly taken, the last among them; a row that an epoch lacks is empty there.
+// epochRows are the epochs of a run, at most 40 of them, evenly taken, the last among them; a row that an epoch lacks
+// is empty there.
 func epochRows(scores []train.EpochScores) []epochRow {
 	names := map[string]row{}
 	for _, e := range scores {

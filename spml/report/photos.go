@@ -97,7 +97,8 @@ func (p *Photo) draw(file []byte, o pixel.Options, heat []float32, h, w int) err
 // SetPhoto puts in the photo of a card.
 func (p *Photo) SetPhoto(file []byte, o pixel.Options) error { return p.draw(file, o, nil, 0, 0) }
 
-// reader opens a run's data set for its photos and its model; nil functions where there are none, with the reason as a note of the run.
+// reader opens a run's data set for its photos and its model; nil functions where there are none, with the reason as a
+// note of the run.
 func (r *run) reader() (ds *data.Dataset, raw data.RawSource, t *model.Tagger, err error) {
 	mc, err := model.ReadConfig(r.Record.Dir)
 	if err != nil {
@@ -226,7 +227,8 @@ func shown(truth []int8, scores []float32) []int {
 	})
 }
 
-// differing are the test photos whose log loss two runs disagree about most, with both models' bars: half where b is better, half where a is.
+// differing are the test photos whose log loss two runs disagree about most, with both models' bars: half where b is
+// better, half where a is.
 func differing(ctx context.Context, a, b *run, n int) ([]Photo, error) {
 	if a.test == nil || b.test == nil || !slices.Equal(a.test.Rows, b.test.Rows) || a.Record.Environment.DataSHA256 != b.Record.Environment.DataSHA256 {
 		return nil, nil

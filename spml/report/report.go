@@ -1,8 +1,8 @@
-// Package report writes what came out of runs as one HTML file: curves, classes, where scores lie, photos with what the model looked at, thresholds to try, and what
-// is needed to repeat it, for a single run or for a comparison of several.
+// Package report writes what came out of runs as one HTML file: curves, classes, where scores lie, photos with what the
+// model looked at, thresholds to try, and what is needed to repeat it, for a single run or for a comparison of several.
 //
-// The file holds everything it shows; its content security policy forbids requests. Its pictures are SVG, light or dark as the reader's system says, and it is
-// readable without its script, which only moves sliders.
+// The file holds everything it shows; its content security policy forbids requests. Its pictures are SVG, light or dark
+// as the reader's system says, and it is readable without its script, which only moves sliders.
 //
 // Functions may be called from many goroutines and return errors.
 package report
@@ -268,7 +268,8 @@ func gather(rec *train.Record, name string) (*run, error) {
 	return r, nil
 }
 
-// score is a row's mean and deviation: of test mAP, or of validation where no test row has full labels. text is the mean with two digits, "n/a" where there is none.
+// score is a row's mean and deviation: of test mAP, or of validation where no test row has full labels. text is the
+// mean with two digits, "n/a" where there is none.
 func score(r compare.Row) (mean, sd float64, text string) {
 	if mean, sd = r.BestMean, r.BestSD; r.NoTest {
 		mean, sd = r.ValMean, r.ValSD

@@ -14,7 +14,8 @@ import (
 	"github.com/gospml/gospml/spml/recipe"
 )
 
-// TestEveryEntryHasAPlace: each entry of the inventory of the papers' texts is cited by a recipe or a default, or has a line in index.yaml, and no line is about nothing.
+// TestEveryEntryHasAPlace: each entry of the inventory of the papers' texts is cited by a recipe or a default, or has a
+// line in index.yaml, and no line is about nothing.
 func TestEveryEntryHasAPlace(t *testing.T) {
 	index, err := papers.ByKey()
 	require.NoError(t, err)

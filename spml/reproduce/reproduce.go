@@ -1,5 +1,6 @@
-// Package reproduce maps the tables and figures of the papers to what makes them here: methods by recipes for a table, a command for a picture, or a
-// sentence that says what is missing. The map is papers.yaml; docs/papers.md is made of it.
+// Package reproduce maps the tables and figures of the papers to what makes them here: methods by recipes for a table,
+// a command for a picture, or a sentence that says what is missing. The map is papers.yaml; docs/papers.md is made of
+// it.
 //
 // Everything is read only and safe for many goroutines; functions return errors.
 package reproduce
@@ -30,7 +31,8 @@ var source []byte
 //go:embed index.yaml
 var elsewhere []byte
 
-// Place says where entries of the inventory of the papers' texts stand: tables, figures, equations and settings that neither a recipe nor a default cites.
+// Place says where entries of the inventory of the papers' texts stand: tables, figures, equations and settings that
+// neither a recipe nor a default cites.
 type Place struct {
 	At      string   `yaml:"at"`      // a command, a file, or why not
 	Entries []string `yaml:"entries"` // keys of the inventory
@@ -50,7 +52,8 @@ func Places() ([]Place, error) {
 // DataSets are the papers' data sets, the columns of their tables.
 var DataSets = []string{"voc", "coco", "nus", "cub"}
 
-// Item is a table or a figure: Rows (or Sweeps) that are trained, a Command, or both: a figure whose runs are trained first.
+// Item is a table or a figure: Rows (or Sweeps) that are trained, a Command, or both: a figure whose runs are trained
+// first.
 type Item struct {
 	ID       string         `yaml:"id"`   // paper:what, such as vlpl:table1
 	Also     []string       `yaml:"also"` // further tables and figures that it makes, by their ids
@@ -58,15 +61,17 @@ type Item struct {
 	Recipe   string         `yaml:"recipe"`   // paper's id in names of recipes
 	Backbone string         `yaml:"backbone"` // of the recipe; resnet50 where it is empty
 	Settings map[string]any `yaml:"settings"` // of package train, for every row
-	// Table is the paper's table that the rows' Printed names belong to, Columns what it calls the data sets where that is not VOC, COCO, NUS, CUB.
+	// Table is the paper's table that the rows' Printed names belong to, Columns what it calls the data sets where that is
+	// not VOC, COCO, NUS, CUB.
 	Table    string              `yaml:"table"`
 	Columns  map[string]string   `yaml:"columns"`
 	Rows     []Row               `yaml:"rows"`      // where Sweeps are named: their points
 	Sweeps   []string            `yaml:"sweeps"`    // of package recipe; Rows are their points
 	SweepsOf map[string][]string `yaml:"sweeps_of"` // in place of Sweeps for one of DataSets
 	Points   []Row               `yaml:"points"`    // published numbers of the points, by name
-	// Command are arguments of spml that draw the figure. $DATA stands for the data set, $CLIP for a CLIP, $RUN and $RUN2 for the runs of the first two rows, $FOLDER for the
-	// folder of all runs, $OUT for the folder of what is written, $AS for the column, $PHOTO for a photo; $PHOTOS is the photo, or the test part of the run's data.
+	// Command are arguments of spml that draw the figure. $DATA stands for the data set, $CLIP for a CLIP, $RUN and $RUN2
+	// for the runs of the first two rows, $FOLDER for the folder of all runs, $OUT for the folder of what is written, $AS
+	// for the column, $PHOTO for a photo; $PHOTOS is the photo, or the test part of the run's data.
 	Command []string `yaml:"command"`
 	Writes  string   `yaml:"writes"` // the file, or what is printed
 	// Numbers are those of a table that no training makes, as printed: row, column, number.
@@ -286,8 +291,9 @@ type Choices struct {
 	Rows         map[string]map[string]any // settings of single rows, by name
 }
 
-// Variants are the rows that can be trained, named as in the paper, each with its own settings, and the rows that cannot with what they need: a method that learns from
-// pseudo-labels a file of them or a CLIP that makes them, a row with a backbone of its own the weights.
+// Variants are the rows that can be trained, named as in the paper, each with its own settings, and the rows that
+// cannot with what they need: a method that learns from pseudo-labels a file of them or a CLIP that makes them, a row
+// with a backbone of its own the weights.
 func (it *Item) Variants(c Choices) (variants []compare.Variant, left []Row, err error) {
 	for name := range c.Rows {
 		if !slices.ContainsFunc(it.Rows, func(r Row) bool { return r.Name == name }) {
@@ -333,7 +339,8 @@ func (it *Item) names() []string {
 	return names
 }
 
-// variant is a row with its settings: its recipe's where that is another than the item's, then the item's, the row's, the point's, the person's for this row.
+// variant is a row with its settings: its recipe's where that is another than the item's, then the item's, the row's,
+// the point's, the person's for this row.
 func (it *Item) variant(r *Row, c Choices) (compare.Variant, error) {
 	all, err := compare.Methods([]string{r.Method})
 	if err != nil {
@@ -371,7 +378,8 @@ func (it *Item) variant(r *Row, c Choices) (compare.Variant, error) {
 	return v, nil
 }
 
-// recipeOf is what the row's recipe has in place of the item's. A key that only the item's has is nil: compare.Variant takes it out.
+// recipeOf is what the row's recipe has in place of the item's. A key that only the item's has is nil: compare.Variant
+// takes it out.
 func (it *Item) recipeOf(r *Row, c Choices) (map[string]any, error) {
 	items, err := it.RecipeFor(c.Column)
 	if err != nil {
@@ -427,7 +435,8 @@ type Line struct {
 	LeftOut    string   `json:"left_out,omitempty"` // why it could not be trained on this data
 }
 
-// Lines lays a table that was trained beside the item's column; data is one of DataSets, or "" for data that no paper has.
+// Lines lays a table that was trained beside the item's column; data is one of DataSets, or "" for data that no paper
+// has.
 func (it *Item) Lines(t *compare.Table, data string, left []Row) []Line {
 	var out []Line
 	for _, r := range it.Rows {

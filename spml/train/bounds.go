@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// bounds are the least and the largest value of each setting that is a number, by key; 0 stands for the default everywhere. They keep out what cannot be meant
-// (a size whose square does not fit into a word); what a machine can hold is not their business. Settings may have narrower ones of their own.
+// bounds are the least and the largest value of each setting that is a number, by key; 0 stands for the default
+// everywhere. They keep out what cannot be meant (a size whose square does not fit into a word); what a machine can
+// hold is not their business. Settings may have narrower ones of their own.
 var bounds = map[string][2]float64{
 	"log_eps": {0, 1}, "context": {0, 76}, "decoder_dim": {0, 8192}, "queue_size": {-1, 1 << 20}, "stages": {0, 2},
 	"stage_one_delta": {0, 1}, "stage_one_lr": {0, 1e30}, "freeze_at": {0, 100}, "image_size": {0, 4096},

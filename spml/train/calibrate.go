@@ -18,8 +18,9 @@ type ClassThreshold struct {
 	F1Default float64 `json:"f1_default"` // with the model's one threshold
 }
 
-// Calibrate chooses for each class of a run the threshold with the highest F1 on the run's validation part, which must have full labels. A class without
-// positives there keeps the model's threshold. Nothing is written; Export takes the result.
+// Calibrate chooses for each class of a run the threshold with the highest F1 on the run's validation part, which must
+// have full labels. A class without positives there keeps the model's threshold. Nothing is written; Export takes the
+// result.
 func Calibrate(ctx context.Context, dir string, ev Events) ([]ClassThreshold, error) {
 	c, err := ReadRun(dir)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/gospml/gospml/spml/model"
 )
 
-// modelCard is README.md of an exported model, in the form of Hugging Face's hub: a YAML head, then data, method, numbers and limits from the run's record. A model folder
-// without a run gives what the model itself says.
+// modelCard is README.md of an exported model, in the form of Hugging Face's hub: a YAML head, then data, method,
+// numbers and limits from the run's record. A model folder without a run gives what the model itself says.
 func modelCard(dir string, mc *model.Config) ([]byte, error) {
 	rec, err := ReadRecord(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -23,7 +23,8 @@ import (
 	"github.com/gospml/gospml/torch/safetensors"
 )
 
-// Names inside a run's checkpoints folder: a folder for each checkpoint, and a file with the name of the newest, written last.
+// Names inside a run's checkpoints folder: a folder for each checkpoint, and a file with the name of the newest,
+// written last.
 const (
 	checkpoints   = "checkpoints"
 	latestFile    = "latest"
@@ -177,7 +178,8 @@ func (p *position) name() string {
 	return fmt.Sprintf("%s%09d-%d", checkpointPre, p.Step, phase)
 }
 
-// save writes a checkpoint: into a folder of another name, which is then renamed; then the pointer; then it removes what is too old.
+// save writes a checkpoint: into a folder of another name, which is then renamed; then the pointer; then it removes
+// what is too old.
 func (s *saver) save() (err error) {
 	t := s.t
 	if s.dir == "" { // a stop is saved even where none were asked for
@@ -371,7 +373,8 @@ func load(dir string) (m manifest, sd nn.StateDict, err error) {
 	return m, sd, err
 }
 
-// resume puts t where the newest sound checkpoint of a run directory stands; without one t stays at the start. Of several processes the first chooses.
+// resume puts t where the newest sound checkpoint of a run directory stands; without one t stays at the start. Of
+// several processes the first chooses.
 func (t *trainer) resume(run string, env Environment) error {
 	dir := filepath.Join(run, checkpoints)
 	var err error

@@ -74,7 +74,8 @@ func interrupted(t *testing.T, c Config, stops ...int) {
 	require.Len(t, res.Epochs, c.Epochs)
 }
 
-// TestResumeToTheBit stops runs in the middle of epochs and compares everything that is kept with a run that was not stopped.
+// TestResumeToTheBit stops runs in the middle of epochs and compares everything that is kept with a run that was not
+// stopped.
 func TestResumeToTheBit(t *testing.T) {
 	dir := folder(t, 60) // 36 training rows: 3 steps an epoch
 	yes := true
@@ -226,8 +227,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 	require.Contains(t, strings.Join(notes, "\n"), "no checkpoint to go on from: starting at the beginning")
 }
 
-// TestBrokenDisk lets each call of a save fail in turn, with a full disk and with a broken one: the error is the system's, the checkpoint
-// before can be read, and the run goes on from it to the same end.
+// TestBrokenDisk lets each call of a save fail in turn, with a full disk and with a broken one: the error is the
+// system's, the checkpoint before can be read, and the run goes on from it to the same end.
 func TestBrokenDisk(t *testing.T) {
 	dir := folder(t, 40)
 	values := make([]float32, 40*8)
@@ -314,8 +315,9 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// TestKill ends a training process by SIGKILL at random moments, again and again: each time a checkpoint can be read and at most one
-// interval is lost, and the end is that of a run that nobody disturbed. GOSPML_KILLS sets the number of kills (docs/testing.md).
+// TestKill ends a training process by SIGKILL at random moments, again and again: each time a checkpoint can be read
+// and at most one interval is lost, and the end is that of a run that nobody disturbed. GOSPML_KILLS sets the number of
+// kills (docs/testing.md).
 func TestKill(t *testing.T) {
 	kills := testroot.Count(t, "GOSPML_KILLS", 3, 200)
 	dir := folder(t, 60)
@@ -447,8 +449,8 @@ func TestKeepBest(t *testing.T) {
 	require.True(t, found, "the best epoch's checkpoint is kept")
 }
 
-// TestPieces: gradients added up over parts of a batch are those of the batch, for losses that are means or sums and for those that see the
-// whole batch. Batch normalisation is frozen, as parts have statistics of their own.
+// TestPieces: gradients added up over parts of a batch are those of the batch, for losses that are means or sums and
+// for those that see the whole batch. Batch normalisation is frozen, as parts have statistics of their own.
 func TestPieces(t *testing.T) {
 	dir := folder(t, 60)
 	for _, id := range []string{"an", "l2r", "epr", "ll-cp", "asl code", "gr paper"} {

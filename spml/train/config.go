@@ -35,8 +35,8 @@ const OwnFeatures = "data"
 // Config are the settings of a run. The zero value of a field means its default, which Resolve fills in.
 type Config struct {
 	Data string `yaml:"data"` // a data set in any format of data.Open, or "shapes"
-	// DataOptions are the choices of data.Open by name (data.OptionNames), NAME=VALUE joined by commas: missing=skip,images=photos; of shapes
-	// the pictures of each part: train=2000,val=500,test=1000
+	// DataOptions are the choices of data.Open by name (data.OptionNames), NAME=VALUE joined by commas:
+	// missing=skip,images=photos; of shapes the pictures of each part: train=2000,val=500,test=1000
 	DataOptions string  `yaml:"data_options,omitempty"`
 	DataSeed    *uint32 `yaml:"data_seed"` // draw of the single positives, and the pictures of shapes; default Seed
 	Method      string  `yaml:"method"`    // id of the loss
@@ -48,37 +48,42 @@ type Config struct {
 
 	Backbone string `yaml:"backbone"`
 	Weights  string `yaml:"weights,omitempty"` // safetensors with the backbone's weights; empty = from scratch
-	// Features are "data" for the features that the data set itself holds (a table, an array), else .npy files with a row of features for each image, for Frozen; several are joined by commas. A .txt file of the
-	// same name beside one, an image name a line, says which rows they are; without it they are the data set's, in its order.
+	// Features are "data" for the features that the data set itself holds (a table, an array), else .npy files with a row
+	// of features for each image, for Frozen; several are joined by commas. A .txt file of the same name beside one, an
+	// image name a line, says which rows they are; without it they are the data set's, in its order.
 	Features string `yaml:"features,omitempty"`
 	// StrongFeatures are the same of a strongly augmented view, for methods that compare two.
 	StrongFeatures string `yaml:"strong_features,omitempty"`
 	// StrongView is how such methods change the second view of a photo while fine-tuning; one of StrongViews.
 	StrongView string `yaml:"strong_view,omitempty"`
-	// PseudoLabels is an .npy file [N, C] with 1, 0 and -1 in the order of the data set, for methods whose pseudo-labels come from
-	// elsewhere.
+	// PseudoLabels is an .npy file [N, C] with 1, 0 and -1 in the order of the data set, for methods whose pseudo-labels
+	// come from elsewhere.
 	PseudoLabels string `yaml:"pseudo_labels,omitempty"`
-	// Clip is the image-text model that makes pseudo-labels for each batch instead: a file or folder, or "builtin". PseudoOptions are settings of the labeller by
-	// name (vlm.OptionNames), NAME=VALUE joined by commas, over those of Preset and Form.
+	// Clip is the image-text model that makes pseudo-labels for each batch instead: a file or folder, or "builtin".
+	// PseudoOptions are settings of the labeller by name (vlm.OptionNames), NAME=VALUE joined by commas, over those of
+	// Preset and Form.
 	Clip          string `yaml:"clip,omitempty"`
 	ClipPrecision string `yaml:"clip_precision,omitempty"` // fp32, bf16, fp16
 	PseudoOptions string `yaml:"pseudo_options,omitempty"`
 	// TextFeatures is an .npy file [C, E] with that model's embeddings of the classes, in place of prompts.
 	TextFeatures string `yaml:"text_features,omitempty"`
 	Mode         string `yaml:"mode"`
-	// Head is what looks at the backbone's feature map: linear (the mean of it), decoder (LAC's label-wise decoder) or ml-decoder.
+	// Head is what looks at the backbone's feature map: linear (the mean of it), decoder (LAC's label-wise decoder) or
+	// ml-decoder.
 	Head string `yaml:"head"`
 	// Context is the length of dualcoop's learned contexts, 16 by default; ClassContext gives each class its own.
 	Context      int  `yaml:"context,omitempty"`
 	ClassContext bool `yaml:"class_context,omitempty"`
 	DecoderDim   int  `yaml:"decoder_dim,omitempty"` // width of a decoder's tokens; 256 by default, 2048 in the paper
 	QueueSize    int  `yaml:"queue_size,omitempty"`  // of lac: pairs of embeddings that are remembered; 512 by default, -1 = none
-	// Stages 2 trains lac in two stages: plc first, whose best weights the second stage starts from. 2 is lac's default, 1 trains it end to end.
+	// Stages 2 trains lac in two stages: plc first, whose best weights the second stage starts from. 2 is lac's default, 1
+	// trains it end to end.
 	Stages int `yaml:"stages,omitempty"`
-	// StageOne is the run directory of the first of two stages, which several runs may share; by default stage1 inside the run's own. What is done there
-	// is not done again.
+	// StageOne is the run directory of the first of two stages, which several runs may share; by default stage1 inside the
+	// run's own. What is done there is not done again.
 	StageOne string `yaml:"stage_one,omitempty"`
-	// StageOneDelta is the first stage's δ; 0 = plc's default. Params hold the second one's. StageOneLR is its learning rate; 0 = LR.
+	// StageOneDelta is the first stage's δ; 0 = plc's default. Params hold the second one's. StageOneLR is its learning
+	// rate; 0 = LR.
 	StageOneDelta float64 `yaml:"stage_one_delta,omitempty"`
 	StageOneLR    float64 `yaml:"stage_one_lr,omitempty"`
 	// Init is a run directory (or its model folder) whose weights the run starts from, as far as names and shapes fit.
@@ -87,14 +92,15 @@ type Config struct {
 	FreezeAt  int    `yaml:"freeze_at,omitempty"` // first stages of a ResNet that are not trained: 1 the stem, 2 the stem and layer1
 	// GradCheckpointing trades time for memory: head computes a decoder's layers again during backward.
 	GradCheckpointing string `yaml:"grad_checkpointing,omitempty"`
-	// OptimizerInBackward steps each parameter as soon as its gradient is there, so that all gradients never lie in memory at once (optim.InBackward).
+	// OptimizerInBackward steps each parameter as soon as its gradient is there, so that all gradients never lie in memory
+	// at once (optim.InBackward).
 	OptimizerInBackward bool `yaml:"optimizer_in_backward,omitempty"`
-	// Deterministic makes operators fail that may give other bits the next time (torch.SetDeterministic, torch.SetCuDNNDeterministic). It holds for the whole process and stays on.
-	// CPU runs give the same bits without it.
+	// Deterministic makes operators fail that may give other bits the next time (torch.SetDeterministic,
+	// torch.SetCuDNNDeterministic). It holds for the whole process and stays on. CPU runs give the same bits without it.
 	Deterministic bool `yaml:"deterministic,omitempty"`
 	ImageSize     int  `yaml:"image_size"`
-	// EXIF says what is done with the orientation of photos: apply, or ignore as the papers' loaders do. The default is ignore with a Preset, which stands for a paper's
-	// settings, else apply.
+	// EXIF says what is done with the orientation of photos: apply, or ignore as the papers' loaders do. The default is
+	// ignore with a Preset, which stands for a paper's settings, else apply.
 	EXIF      string `yaml:"exif"`
 	MaxPixels int    `yaml:"max_pixels,omitempty"` // larger photos are left out as broken ones; 0 = pixel.DefaultMaxPixels
 	Flip      *bool  `yaml:"flip"`                 // mirror training images with probability 0.5; default true for FineTune
@@ -130,11 +136,13 @@ type Config struct {
 	MaxSteps     int     `yaml:"max_steps,omitempty"`     // budget: stop, resumable, after this many steps; 0 = none
 
 	Run string `yaml:"run,omitempty"` // run directory; empty = nothing is written
-	// Device is where the run computes: auto (a graphics card where there is one, else the CPU), cpu, cuda (with a launcher the process's own card) or cuda:N.
+	// Device is where the run computes: auto (a graphics card where there is one, else the CPU), cpu, cuda (with a
+	// launcher the process's own card) or cuda:N.
 	Device  string `yaml:"device,omitempty"`
 	Threads int    `yaml:"threads"`  // intra-op threads; 0 = libtorch's choice
 	CacheMB int    `yaml:"cache_mb"` // memory for decoded images
-	// Where decoded images are kept: auto (memory where they fit into CacheMB, else a file in CacheDir if that is given), memory, file or none.
+	// Where decoded images are kept: auto (memory where they fit into CacheMB, else a file in CacheDir if that is given),
+	// memory, file or none.
 	Cache       string `yaml:"cache,omitempty"`
 	CacheDir    string `yaml:"cache_dir,omitempty"`     // folder for a cache file, on a fast disk
 	CacheFileMB int    `yaml:"cache_file_mb,omitempty"` // largest cache file; 0 = what the images need

@@ -9,7 +9,8 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// setup is what the method's estimator is made from. features are those of the training rows in use where they do not change, else nil.
+// setup is what the method's estimator is made from. features are those of the training rows in use where they do not
+// change, else nil.
 func (s *session) setup(ctx context.Context, usable []int, features *torch.Tensor) (*method.Setup, error) {
 	c := s.c
 	m := &method.Setup{

@@ -20,7 +20,8 @@ type Report struct {
 	Part   string  `json:"part"`
 	Images int     `json:"images"`
 	MAP    float64 `json:"map"` // percent
-	// MicroF1 and MacroF1 are of the decisions at the model's thresholds, in percent; Threshold is the one of all classes, 0 where each has its own.
+	// MicroF1 and MacroF1 are of the decisions at the model's thresholds, in percent; Threshold is the one of all classes,
+	// 0 where each has its own.
 	MicroF1   float64       `json:"micro_f1"`
 	MacroF1   float64       `json:"macro_f1"`
 	Threshold float64       `json:"threshold,omitempty"`
@@ -50,8 +51,8 @@ func Evaluate(ctx context.Context, dir string, part data.Split, ev Events) (*Rep
 	return EvaluateOn(ctx, dir, EvalOptions{Part: part}, ev)
 }
 
-// EvaluateOn scores the saved model of a run on a part of its own or of another data set. The other set's classes are found by name, where it names them, and
-// must be the run's.
+// EvaluateOn scores the saved model of a run on a part of its own or of another data set. The other set's classes are
+// found by name, where it names them, and must be the run's.
 func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Report, error) {
 	c, err := ReadRun(dir)
 	if err != nil {
@@ -105,7 +106,8 @@ func (r *Report) decide(dir string, ds *data.Dataset, sc *Scores) error {
 	return nil
 }
 
-// Score gives the scores of the saved model of a run on a part of its data, and the data set, closed: its labels and names stay.
+// Score gives the scores of the saved model of a run on a part of its data, and the data set, closed: its labels and
+// names stay.
 func Score(ctx context.Context, dir string, part data.Split, ev Events) (ds *data.Dataset, sc *Scores, err error) {
 	c, err := ReadRun(dir)
 	if err != nil {
@@ -144,7 +146,8 @@ func scoreSaved(ctx context.Context, dir string, c Config, o EvalOptions, ev Eve
 	return ds, sc, l.broken(), nil
 }
 
-// openSaved opens the saved model of a run on the data set of c; from is the data set where it is another than the run's, else "". The caller closes both.
+// openSaved opens the saved model of a run on the data set of c; from is the data set where it is another than the
+// run's, else "". The caller closes both.
 func openSaved(ctx context.Context, dir string, c Config, from string, ev Events) (_ *data.Dataset, _ learner, err error) {
 	mc, err := model.ReadConfig(dir + "/model")
 	if err != nil {
@@ -187,7 +190,8 @@ func openSaved(ctx context.Context, dir string, c Config, from string, ev Events
 	return ds, &fineTune{network: n}, nil
 }
 
-// openFor opens the data set of c, which must have the model's classes; from is its name where it is another than the run's.
+// openFor opens the data set of c, which must have the model's classes; from is its name where it is another than the
+// run's.
 func openFor(mc *model.Config, c Config, from string) (ds *data.Dataset, err error) {
 	if from == "" || from == ShapesName {
 		ds, err = Open(c)

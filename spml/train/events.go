@@ -9,7 +9,8 @@ import (
 	"github.com/gospml/gospml/spml/metric"
 )
 
-// Events tell a caller how a run goes on. Nil functions are not called; they run on the training goroutine, so they must be quick.
+// Events tell a caller how a run goes on. Nil functions are not called; they run on the training goroutine, so they
+// must be quick.
 type Events struct {
 	Note  func(text string) // decisions worth one line: which weights, what batch normalisation does
 	Step  func(Step)
@@ -39,8 +40,8 @@ type EpochRecord struct {
 	TestMAP float64 `json:"test_map"` // percent
 	Best    bool    `json:"best"`     // highest validation mAP so far
 	Seconds float64 `json:"seconds"`
-	// ValObserved: the validation rows have no full labels. ValMAP is then against the observed ones, where what is not observed counts as absent: lower than
-	// with full labels, but it orders epochs.
+	// ValObserved: the validation rows have no full labels. ValMAP is then against the observed ones, where what is not
+	// observed counts as absent: lower than with full labels, but it orders epochs.
 	ValObserved bool `json:"val_observed,omitempty"`
 	NoVal       bool `json:"no_val,omitempty"`  // nothing was validated: ValMAP says nothing
 	NoTest      bool `json:"no_test,omitempty"` // no test row has full labels: TestMAP says nothing
@@ -80,7 +81,8 @@ func (e *Events) epoch(r EpochRecord) {
 	}
 }
 
-// logger gives what the image loader says (a broken image, a full cache) to Note; without one it goes to slog's default.
+// logger gives what the image loader says (a broken image, a full cache) to Note; without one it goes to slog's
+// default.
 func (e *Events) logger() *slog.Logger {
 	if e.Note == nil {
 		return nil

@@ -47,7 +47,8 @@ func phoneSet(t *testing.T, photos []exiftest.Photo, turn bool) string {
 	return dir
 }
 
-// Training sees what a viewer shows, as Pillow turns it; with a paper's preset it sees what is stored, as the papers' loaders do. The run records it.
+// Training sees what a viewer shows, as Pillow turns it; with a paper's preset it sees what is stored, as the papers'
+// loaders do. The run records it.
 func TestTrainingOrientation(t *testing.T) {
 	photos := exiftest.OfPhones(t)
 	stored, upright := phoneSet(t, photos, false), phoneSet(t, photos, true)
@@ -95,7 +96,8 @@ func TestTrainingOrientation(t *testing.T) {
 	require.Equal(t, pixel.EXIFIgnore, c.EXIF)
 }
 
-// The loader of a run gives Pillow's bytes of each photo, also from the cache that several runs share, which keeps turned and stored pictures apart.
+// The loader of a run gives Pillow's bytes of each photo, also from the cache that several runs share, which keeps
+// turned and stored pictures apart.
 func TestLoaderOrientation(t *testing.T) {
 	photos := exiftest.OfPhones(t)
 	ds, err := data.Open(phoneSet(t, photos, false), data.Options{})

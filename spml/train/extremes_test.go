@@ -61,8 +61,8 @@ func tiny(t *testing.T) map[string]Config {
 	return kinds
 }
 
-// TestExtremeSettings puts values nobody should set into each setting. Whatever it is, the settings are refused by name, or the run fails with an error, or
-// it is fine: never a panic, never memory without end.
+// TestExtremeSettings puts values nobody should set into each setting. Whatever it is, the settings are refused by
+// name, or the run fails with an error, or it is fine: never a panic, never memory without end.
 func TestExtremeSettings(t *testing.T) {
 	for kind, base := range tiny(t) {
 		for i := range reflect.TypeFor[Config]().NumField() {
@@ -118,7 +118,8 @@ func namesSetting(err error, key string) bool {
 // also are other names of a setting: a flag that sets it, or what it was set to.
 var also = map[string][]string{"mode": {"--frozen"}, "params": {"alpha", "parameter"}, "clip": {"--clip"}, "backbone": {"no backbone"}, "method": {"no loss"}, "data_options": {"option of data sets"}, "pseudo_options": {"pseudo-labels: no option"}, "flip": {"mirrored"}}
 
-// TestPanicsOfCallbacksAreErrors: a caller's function that panics on a goroutine of the run gives an error with the stack in a field.
+// TestPanicsOfCallbacksAreErrors: a caller's function that panics on a goroutine of the run gives an error with the
+// stack in a field.
 func TestPanicsOfCallbacksAreErrors(t *testing.T) {
 	c := tiny(t)["em"]
 	for name, ev := range map[string]Events{

@@ -83,7 +83,8 @@ func (f *frozen) collapse() {
 	b.Free()
 }
 
-// readFeatures reads .npy files with a row for each image; where[row of the data set] is the row of the features, -1 for none.
+// readFeatures reads .npy files with a row for each image; where[row of the data set] is the row of the features, -1
+// for none.
 func readFeatures(paths string, ds *data.Dataset) (features *torch.Tensor, dim int, where []int, err error) {
 	byName := make(map[string]int, ds.N())
 	for i, n := range ds.Images {

@@ -24,7 +24,8 @@ func withDecoder(dir, method string) Config {
 	return c
 }
 
-// TestTwoStages trains LAC's recipe: the second stage starts from the first one's weights, has a fresh projection head, and the run can be used.
+// TestTwoStages trains LAC's recipe: the second stage starts from the first one's weights, has a fresh projection head,
+// and the run can be used.
 func TestTwoStages(t *testing.T) {
 	c := withDecoder(folder(t, 60), "lac")
 	c.Run, c.EMA, c.EMABest, c.Schedule, c.Optimizer, c.WeightDecay = filepath.Join(t.TempDir(), "run"), 0.9, true, "onecycle", "adamw", 0.01
@@ -214,7 +215,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestMemorySwitches: checkpointing leaves every bit of the weights, frozen stages and constant normalisation leave theirs, and what cannot be is said.
+// TestMemorySwitches: checkpointing leaves every bit of the weights, frozen stages and constant normalisation leave
+// theirs, and what cannot be is said.
 func TestMemorySwitches(t *testing.T) {
 	dir := folder(t, 30)
 	weights := func(checkpointing string, inBackward bool) map[string][]float32 {
@@ -280,8 +282,8 @@ func TestMemorySwitches(t *testing.T) {
 	}
 }
 
-// TestResumeTwoStages stops a two-stage run in the middle of an epoch of stage two, and another one in stage one: weights, running average, queue and
-// generators go on to the bit.
+// TestResumeTwoStages stops a two-stage run in the middle of an epoch of stage two, and another one in stage one:
+// weights, running average, queue and generators go on to the bit.
 func TestResumeTwoStages(t *testing.T) {
 	c := withDecoder(folder(t, 60), "lac")
 	c.QueueSize, c.EMA, c.EMABest, c.Schedule, c.Optimizer, c.WeightDecay = 20, 0.9, true, "onecycle", "adamw", 0.01

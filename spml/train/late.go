@@ -7,9 +7,10 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// On a device a number that Go reads makes the program wait for all work before it. So the losses of a step, and the scores that are counted, are sent to the host behind the
-// step's other work and read one step later, while the device has the next one to do. A loss that is no number therefore ends the run one step later too; checkpoints
-// wait for it, so none is written after it.
+// On a device a number that Go reads makes the program wait for all work before it. So the losses of a step, and the
+// scores that are counted, are sent to the host behind the step's other work and read one step later, while the device
+// has the next one to do. A loss that is no number therefore ends the run one step later too; checkpoints wait for it,
+// so none is written after it.
 
 // reading is what a step has sent to the host.
 type reading struct {

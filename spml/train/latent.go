@@ -12,10 +12,11 @@ import (
 // latentSamples is how many draws of the latent are averaged, as the released code of mutual label enhancement does.
 const latentSamples = 10
 
-// latentHead is a linear head with a Gaussian latent in its middle: for features x [B, D] every class c has the mean μ_c = P·x + q_c and the
-// deviation σ_c = exp(clamp(S·x + r_c, -12, 12)/2), [d] each; z_c = v_c·(mean of 10 draws) + b_c. In evaluation the draws are the mean, so
-// that the head is the linear map with the weight v_c·P and the bias v_c·q_c + b_c. With beta it also gives α_c and β_c, softplus of
-// linear maps, and a draw from Beta(α_c, β_c) as the enhanced label.
+// latentHead is a linear head with a Gaussian latent in its middle: for features x [B, D] every class c has the mean
+// μ_c = P·x + q_c and the deviation σ_c = exp(clamp(S·x + r_c, -12, 12)/2), [d] each; z_c = v_c·(mean of 10 draws) +
+// b_c. In evaluation the draws are the mean, so that the head is the linear map with the weight v_c·P and the bias
+// v_c·q_c + b_c. With beta it also gives α_c and β_c, softplus of linear maps, and a draw from Beta(α_c, β_c) as the
+// enhanced label.
 //
 // The papers have a label-wise decoder before the latents, so their numbers cannot be expected.
 type latentHead struct {

@@ -17,8 +17,8 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// TestLinearInit trains ROLE's two stages: the second begins with the head and the estimates of the first one's best epoch, clipped and made logits again, and
-// with a fresh optimiser.
+// TestLinearInit trains ROLE's two stages: the second begins with the head and the estimates of the first one's best
+// epoch, clipped and made logits again, and with a fresh optimiser.
 func TestLinearInit(t *testing.T) {
 	dir := folder(t, 40)
 	c := small(dir, "an")

@@ -7,13 +7,15 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// quickly says whether a step on features can do without autograd: the model is a linear head, and the loss's gradient by the logits is all there is.
+// quickly says whether a step on features can do without autograd: the model is a linear head, and the loss's gradient
+// by the logits is all there is.
 func (t *trainer) quickly() bool {
 	x, _, _ := t.l.linear()
 	return x != nil && t.procs == nil && t.c.MicroBatch == 0 && len(t.step.Estimator.Groups()) == 0 && t.entry.Needs&(loss.ModelParameters|loss.SoftLabels) == 0
 }
 
-// quickStep computes the gradient of a linear head from the loss's by the logits, g: gᵀx and Σg. It gives false, and changes nothing, where the loss is not finite.
+// quickStep computes the gradient of a linear head from the loss's by the logits, g: gᵀx and Σg. It gives false, and
+// changes nothing, where the loss is not finite.
 func (t *trainer) quickStep(v *view) (x float64, ok bool, err error) {
 	rows, weight, bias := t.l.linear()
 	torch.NoGrad(func() {

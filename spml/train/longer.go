@@ -56,7 +56,8 @@ func (c *Config) canLengthen(dir string, epochs int) error {
 	return nil
 }
 
-// lengthen lets a run that ended with all its epochs go on to those it has now. The result goes before the settings change: it is not that of the longer run.
+// lengthen lets a run that ended with all its epochs go on to those it has now. The result goes before the settings
+// change: it is not that of the longer run.
 func (t *trainer) lengthen() error {
 	if t.p.Done == allEpochs && t.p.Epoch <= t.c.Epochs {
 		t.p.Done = ""

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLongerRuns: a finished run that goes on to more epochs is, to the bit, one that had them from the start: checkpoint, optimizer, draws, scores and best model.
+// TestLongerRuns: a finished run that goes on to more epochs is, to the bit, one that had them from the start:
+// checkpoint, optimizer, draws, scores and best model.
 func TestLongerRuns(t *testing.T) {
 	tuned := Config{Data: ShapesName, DataOptions: "train=40,val=16,test=16", Method: "role", ImageSize: 16, BatchSize: 16, Epochs: 2, Seed: 3, Threads: 1, Optimizer: "sgd", Momentum: 0.9, WarmupEpochs: 0.7, EMA: 0.9}
 	flip := true

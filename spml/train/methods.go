@@ -33,8 +33,8 @@ func (c Config) LossValues() (loss.Values, error) {
 	return e.ResolveForm(c.Preset, c.parameters(e), c.Form)
 }
 
-// parameters are the loss's parameters of a run: a schedule is as long as the run, and as late as the backbone is frozen, unless
-// that was set.
+// parameters are the loss's parameters of a run: a schedule is as long as the run, and as late as the backbone is
+// frozen, unless that was set.
 func (c *Config) parameters(e *loss.Entry) loss.Values {
 	v := loss.Values{}
 	for name, x := range c.Params {

@@ -37,8 +37,8 @@ type oldRun struct {
 	Probabilities []float32 `json:"probabilities"` // of the first drawn picture
 }
 
-// TestRunsOfEarlierVersions goes on with runs that commit 1d122fe began: the folders load, end with the bits that commit gave them, and predict. Kernels differ from processor to processor,
-// so on another one numbers stand for bits.
+// TestRunsOfEarlierVersions goes on with runs that commit 1d122fe began: the folders load, end with the bits that
+// commit gave them, and predict. Kernels differ from processor to processor, so on another one numbers stand for bits.
 func TestRunsOfEarlierVersions(t *testing.T) {
 	dir := t.TempDir()
 	unpackRuns(t, filepath.Join("testdata", "runs-1d122fe.tar.gz"), dir)

@@ -12,7 +12,8 @@ import (
 	"github.com/gospml/gospml/data/shapes"
 )
 
-// Open opens the data set of a configuration: drawn shapes, or files of any format that data.Open reads. The caller closes it.
+// Open opens the data set of a configuration: drawn shapes, or files of any format that data.Open reads. The caller
+// closes it.
 func Open(c Config) (*data.Dataset, error) {
 	if c.Data == ShapesName {
 		n, err := shapesParts(c.DataOptions)
@@ -68,7 +69,8 @@ func (c Config) dataOptions() (data.Options, error) {
 	return o, nil
 }
 
-// ParseDataOptions reads the form of [Config].DataOptions: NAME=VALUE joined by commas, with the names of data.OptionNames.
+// ParseDataOptions reads the form of [Config].DataOptions: NAME=VALUE joined by commas, with the names of
+// data.OptionNames.
 func ParseDataOptions(text string) (data.Options, error) {
 	var o data.Options
 	if text == "" {

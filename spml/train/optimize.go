@@ -32,7 +32,8 @@ func newOptimizer(c Config, groups []group) optim.Optimizer {
 	return o
 }
 
-// freeze stops or starts the training of the backbone: frozen parameters have no gradients, so the optimiser leaves them.
+// freeze stops or starts the training of the backbone: frozen parameters have no gradients, so the optimiser leaves
+// them.
 func (t *trainer) freeze(on bool) {
 	if t.body == 0 {
 		return
@@ -61,9 +62,10 @@ func (t *trainer) setRates() {
 
 // rate is the factor of the learning rate at a step counted from 0, and Adam's first beta, 0 where it stays as it is.
 //
-// cosine: ½(1 + cos(π·s/S)) after the warm-up; linear and polynomial: (1 - s/S)^p; step and exponential: γ to the number of falls, which are at the ends of
-// epochs, as torch's schedules of these names. onecycle is torch's OneCycleLR (Smith and Topin 2018): from 1/25 up to 1 in the share
-// pct of the steps by a cosine, down to 1/250,000 in the rest, beta from 0.95 to 0.85 and back.
+// cosine: ½(1 + cos(π·s/S)) after the warm-up; linear and polynomial: (1 - s/S)^p; step and exponential: γ to the
+// number of falls, which are at the ends of epochs, as torch's schedules of these names. onecycle is torch's OneCycleLR
+// (Smith and Topin 2018): from 1/25 up to 1 in the share pct of the steps by a cosine, down to 1/250,000 in the rest,
+// beta from 0.95 to 0.85 and back.
 func (c *Config) rate(step, total, warm int) (factor, beta float64) {
 	anneal := func(from, to, share float64) float64 { return to + (from-to)/2*(1+math.Cos(math.Pi*share)) }
 	share, epoch := float64(step-warm)/float64(max(total-warm, 1)), step*c.Epochs/max(total, 1)

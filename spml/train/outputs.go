@@ -29,7 +29,8 @@ type OutputsOptions struct {
 	EXIF   string // apply or ignore; empty: as the run was trained
 }
 
-// ComputeOutputs applies the saved model of a run to rows of its own or of another data set. The caller closes the data set.
+// ComputeOutputs applies the saved model of a run to rows of its own or of another data set. The caller closes the data
+// set.
 func ComputeOutputs(ctx context.Context, dir string, o OutputsOptions, ev Events) (*data.Dataset, *Outputs, error) {
 	c, err := ReadRun(dir)
 	if err != nil {
@@ -112,8 +113,8 @@ func (f *fineTune) outputs(ctx context.Context, rows []int) (*Outputs, error) {
 	return o, nil
 }
 
-// OpenData opens the data set of c for the saved model of a run: c is the run's configuration, perhaps with another data set, whose classes are then found by name. The caller
-// closes it.
+// OpenData opens the data set of c for the saved model of a run: c is the run's configuration, perhaps with another
+// data set, whose classes are then found by name. The caller closes it.
 func OpenData(dir string, c Config) (*data.Dataset, error) {
 	mc, err := model.ReadConfig(model.Dir(dir))
 	if err != nil {

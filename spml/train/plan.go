@@ -36,7 +36,8 @@ type Plan struct {
 // planSteps are taken to measure; the first warms up and does not count.
 const planSteps = 4
 
-// Estimate measures a run's first steps and the scoring of one batch, and says what the whole would take. It writes nothing.
+// Estimate measures a run's first steps and the scoring of one batch, and says what the whole would take. It writes
+// nothing.
 func Estimate(ctx context.Context, c Config, ev Events) (*Plan, error) {
 	c.Run = ""
 	c, err := c.prepare()

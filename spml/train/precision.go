@@ -11,19 +11,20 @@ import (
 	"github.com/gospml/gospml/torch/amp"
 )
 
-// Precisions of fine-tuning. Weights, their gradients, losses and estimators are float32 in each; bf16 and fp16 are libtorch's autocast, fp16 with a loss scale
-// that follows the gradients (torch/amp).
+// Precisions of fine-tuning. Weights, their gradients, losses and estimators are float32 in each; bf16 and fp16 are
+// libtorch's autocast, fp16 with a loss scale that follows the gradients (torch/amp).
 const (
 	FP32 = "fp32"
 	BF16 = "bf16"
 	FP16 = "fp16"
 )
 
-// matrixUnit says whether the processor multiplies bfloat16 matrices in a unit of their own (AMX): there bf16 is several times as fast as float32, elsewhere
-// at most twice. Tests replace it.
+// matrixUnit says whether the processor multiplies bfloat16 matrices in a unit of their own (AMX): there bf16 is
+// several times as fast as float32, elsewhere at most twice. Tests replace it.
 var matrixUnit = func() bool { return cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 }
 
-// defaultPrecision is bf16 where the processor or the card is made for it, else fp32. A head on features is always float32.
+// defaultPrecision is bf16 where the processor or the card is made for it, else fp32. A head on features is always
+// float32.
 func (c *Config) defaultPrecision() string {
 	if c.Mode != FineTune {
 		return FP32
@@ -87,7 +88,8 @@ func (t *trainer) scale() float64 {
 	return t.step.Scaler.GetScale()
 }
 
-// skipped counts a step that was left out, and says so the first time; scale is the factor with which its gradient overflowed.
+// skipped counts a step that was left out, and says so the first time; scale is the factor with which its gradient
+// overflowed.
 func (t *trainer) skipped(scale float64) {
 	if t.p.Skipped++; t.p.Skipped == 1 {
 		t.ev.note(fmt.Sprintf("fp16: a gradient overflowed at step %d with the loss times %v: the step is left out and the factor falls, now and wherever that happens again", t.p.Step+1, scale))

@@ -15,7 +15,8 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// TestPrecisions trains in bfloat16 and float16: other bits than in float32, about the same loss, and the weights stay float32.
+// TestPrecisions trains in bfloat16 and float16: other bits than in float32, about the same loss, and the weights stay
+// float32.
 func TestPrecisions(t *testing.T) {
 	dir := folder(t, 40)
 	for _, method := range []string{"an", "role", "plc", "mime"} {
@@ -44,7 +45,8 @@ func TestPrecisions(t *testing.T) {
 	require.ErrorContains(t, err, "is for fine-tuning")
 }
 
-// TestGradientsAreUnscaled: after one step of SGD in float16 the weights are those of float32 but for the rounding of the pass; a factor left in would show.
+// TestGradientsAreUnscaled: after one step of SGD in float16 the weights are those of float32 but for the rounding of
+// the pass; a factor left in would show.
 func TestGradientsAreUnscaled(t *testing.T) {
 	dir := folder(t, 40)
 	var heads [2][]float64
@@ -64,8 +66,8 @@ func TestGradientsAreUnscaled(t *testing.T) {
 	require.NotEqual(t, heads[0], heads[1])
 }
 
-// TestOverflowIsLeftOut breaks the gradients of two steps: the weights stay, the factor is halved each time, the run says it once, and a run that is resumed
-// between has the factor of one that is not.
+// TestOverflowIsLeftOut breaks the gradients of two steps: the weights stay, the factor is halved each time, the run
+// says it once, and a run that is resumed between has the factor of one that is not.
 func TestOverflowIsLeftOut(t *testing.T) {
 	dir := folder(t, 60) // 36 training rows: 3 steps an epoch
 	var factors []float64

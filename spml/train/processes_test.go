@@ -25,7 +25,8 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// worker is the environment variable that makes the test program one of several training processes: the folder with its jobs.
+// worker is the environment variable that makes the test program one of several training processes: the folder with its
+// jobs.
 const worker = "GOSPML_TEST_WORKER"
 
 // faulty makes process 1 fail in its third step.
@@ -217,8 +218,9 @@ func near(t *testing.T, want, got nn.StateDict, tol float64) {
 	}
 }
 
-// TestProcessesEqualOne: two processes train to the weights, estimates and scores of one, for losses that see the whole batch, estimators that learn, live
-// batch normalisation, latents, decoders, micro-batches and a photo that cannot be read.
+// TestProcessesEqualOne: two processes train to the weights, estimates and scores of one, for losses that see the whole
+// batch, estimators that learn, live batch normalisation, latents, decoders, micro-batches and a photo that cannot be
+// read.
 func TestProcessesEqualOne(t *testing.T) {
 	dir := folder(t, 40) // 24 training rows: batches of 12, 12; or 10, 10, 4
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "images", "011.png"), []byte("no picture"), 0o644))
@@ -294,7 +296,8 @@ func TestProcessesEqualOne(t *testing.T) {
 	}
 }
 
-// TestOtherNumberOfProcesses stops four processes in the middle of an epoch; two go on: each image comes once an epoch, and the end is that of one process.
+// TestOtherNumberOfProcesses stops four processes in the middle of an epoch; two go on: each image comes once an epoch,
+// and the end is that of one process.
 func TestOtherNumberOfProcesses(t *testing.T) {
 	dir := folder(t, 60) // 36 training rows: 8, 8, 8, 8, 4
 	c := small(dir, "role")
@@ -328,7 +331,8 @@ func TestOtherNumberOfProcesses(t *testing.T) {
 	near(t, want, lastWeights(t, c.Run), 1e-6)
 }
 
-// TestKilledProcess: a process dies, the others end with an error, the launcher starts all again, and they end with the weights of an undisturbed group, bit for bit.
+// TestKilledProcess: a process dies, the others end with an error, the launcher starts all again, and they end with the
+// weights of an undisturbed group, bit for bit.
 func TestKilledProcess(t *testing.T) {
 	dir := folder(t, 60)
 	c := small(dir, "role")

@@ -75,7 +75,8 @@ func TestHeadDraws(t *testing.T) {
 	require.Equal(t, []int{867, 182, 472, 247, 287, 461}, g.Permutation(1000)[:6])
 }
 
-// TestFoldedBatchNormIsFrozen: the converted MobileNetV2 has its statistics folded in, so fine-tuning must not use live ones.
+// TestFoldedBatchNormIsFrozen: the converted MobileNetV2 has its statistics folded in, so fine-tuning must not use live
+// ones.
 func TestFoldedBatchNormIsFrozen(t *testing.T) {
 	c, err := Config{
 		Data: testroot.Shared(t, "data", "miml"), Weights: testroot.Shared(t, "data", "weights", "mobilenet_v2.safetensors"), Method: "an", Seed: 1200,

@@ -40,8 +40,8 @@ type Result struct {
 	Stopped string `json:"stopped"`
 }
 
-// Run trains by a configuration. Cancelling ctx, its deadline, or MaxSteps ends it after the current step, with a checkpoint where there is a run
-// directory; the error is then a *StoppedError.
+// Run trains by a configuration. Cancelling ctx, its deadline, or MaxSteps ends it after the current step, with a
+// checkpoint where there is a run directory; the error is then a *StoppedError.
 func Run(ctx context.Context, c Config, ev Events) (_ *Result, err error) {
 	defer caught.Recover(&err)
 	if c, err = c.prepare(); err != nil {
@@ -50,9 +50,11 @@ func Run(ctx context.Context, c Config, ev Events) (_ *Result, err error) {
 	return guarded(ctx, c, ev, false)
 }
 
-// Resume goes on with the run of a directory from its newest sound checkpoint, or from the start where it has none. A run that is done
-// gives its result again. change, if not nil, may raise budgets, MaxSteps and SaveEvery, KeepLast, KeepBest, and name another Device, on which the last bits differ; other changes are an error.
-// More Epochs make a run longer, also one that is done, where nothing it did depends on their number: it then equals, to the bit, a run that had them from the start.
+// Resume goes on with the run of a directory from its newest sound checkpoint, or from the start where it has none. A
+// run that is done gives its result again. change, if not nil, may raise budgets, MaxSteps and SaveEvery, KeepLast,
+// KeepBest, and name another Device, on which the last bits differ; other changes are an error. More Epochs make a run
+// longer, also one that is done, where nothing it did depends on their number: it then equals, to the bit, a run that
+// had them from the start.
 func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (_ *Result, err error) {
 	defer caught.Recover(&err)
 	c, err := ReadRun(dir)
@@ -162,7 +164,8 @@ func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, er
 	return res, err
 }
 
-// PanicError is a mistake of ours, or a panic of a caller's function, as an error; Stack says where. No function of this package panics.
+// PanicError is a mistake of ours, or a panic of a caller's function, as an error; Stack says where. No function of
+// this package panics.
 type PanicError = caught.Error
 
 // run does a run; hooks see the trainer before the first step and again after the last.

@@ -244,7 +244,8 @@ func TestCancelEndsTheRun(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// With Deterministic an operator that may give other bits the next time fails, during training too; no method needs one.
+// With Deterministic an operator that may give other bits the next time fails, during training too; no method needs
+// one.
 func TestDeterministic(t *testing.T) {
 	defer torch.SetDeterministic(torch.Deterministic())
 	defer torch.SetCuDNNDeterministic(torch.CuDNNDeterministic())

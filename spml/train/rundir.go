@@ -94,7 +94,8 @@ func environment(c Config, ds *data.Dataset, d torch.Device) (Environment, error
 	return e, nil
 }
 
-// BuildVersion is the version of this module in the running program, and the commit it was built from where that is known.
+// BuildVersion is the version of this module in the running program, and the commit it was built from where that is
+// known.
 func BuildVersion() (version, commit string) {
 	version = "(devel)"
 	info, ok := debug.ReadBuildInfo()
@@ -203,8 +204,8 @@ func (r *runDir) metricsFile(epochs []EpochRecord) error {
 	})
 }
 
-// tensorBoard appends an epoch to the curves that TensorBoard reads. A run that goes on from a checkpoint begins a new file, whose first epoch
-// takes the place of what an earlier file says of it and later ones.
+// tensorBoard appends an epoch to the curves that TensorBoard reads. A run that goes on from a checkpoint begins a new
+// file, whose first epoch takes the place of what an earlier file says of it and later ones.
 func (r *runDir) tensorBoard(e EpochRecord, hasVal bool) (err error) {
 	if r.path == "" {
 		return nil

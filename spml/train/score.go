@@ -13,8 +13,8 @@ type Scores struct {
 	Values []float32 // σ(z), [len(Rows), C] row-major
 }
 
-// PerClass is the average precision of each class in 0…1 against labels of the whole data set [N, C], by the rules of the papers: equal scores share one
-// precision, a class without positives counts as 0.
+// PerClass is the average precision of each class in 0…1 against labels of the whole data set [N, C], by the rules of
+// the papers: equal scores share one precision, a class without positives counts as 0.
 func (s *Scores) PerClass(ds *data.Dataset, labels []int8) ([]float64, error) {
 	return metric.AveragePrecision(s.Values, ds.Gather(labels, s.Rows), ds.C(), metric.Step)
 }

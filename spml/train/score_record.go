@@ -26,7 +26,8 @@ const ScoreBins = 100
 // EpochScores say where the scores of an epoch lie, by what is known of their labels.
 type EpochScores struct {
 	Epoch int `json:"epoch"`
-	// Train are the scores of the epoch's steps, as the loss saw them: of augmented images, by weights that change meanwhile.
+	// Train are the scores of the epoch's steps, as the loss saw them: of augmented images, by weights that change
+	// meanwhile.
 	Train *PartScores `json:"train,omitempty"`
 	// Val are those of the validation part after the epoch; nil where its full labels are not known.
 	Val *PartScores `json:"val,omitempty"`
@@ -43,7 +44,8 @@ type PartScores struct {
 	// Pseudo are those of the groups above but the first that the method takes for positives.
 	Pseudo  *ScoreGroup `json:"pseudo,omitempty"`
 	Correct int         `json:"pseudo_correct,omitempty"` // of Pseudo, positive by the full labels
-	// W1 is the 1-Wasserstein distance of the hidden positives' and the absent labels' scores; of Val only. Source: Chen et al. 2024 (GR), Fig. 3.
+	// W1 is the 1-Wasserstein distance of the hidden positives' and the absent labels' scores; of Val only. Source: Chen
+	// et al. 2024 (GR), Fig. 3.
 	W1 *float64 `json:"w1,omitempty"`
 }
 
@@ -218,7 +220,8 @@ func (t *trainer) recordScores(n int, val *Scores) error {
 	return t.dir.scores(e)
 }
 
-// scores appends the scores of an epoch; the first time it takes out what an attempt left that ended before its checkpoint.
+// scores appends the scores of an epoch; the first time it takes out what an attempt left that ended before its
+// checkpoint.
 func (r *runDir) scores(e EpochScores) error {
 	if r.path == "" {
 		return nil
@@ -257,7 +260,8 @@ func (r *runDir) scores(e EpochScores) error {
 	return errors.Join(err, f.Close())
 }
 
-// ReadEpochScores reads where the scores of each epoch of a run lay; none for a run of a version that did not count them.
+// ReadEpochScores reads where the scores of each epoch of a run lay; none for a run of a version that did not count
+// them.
 func ReadEpochScores(dir string) ([]EpochScores, error) {
 	path := filepath.Join(dir, epochScoresFile)
 	b, err := os.ReadFile(path)

@@ -123,7 +123,8 @@ func LoadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// maxSettings bytes are read of a file of settings, which has a few thousand: YAML takes up to a thousand times its size in memory.
+// maxSettings bytes are read of a file of settings, which has a few thousand: YAML takes up to a thousand times its
+// size in memory.
 const maxSettings = 1 << 18
 
 // LoadSettings reads the settings that a YAML file gives, and only those. The file has at most 256 KB.

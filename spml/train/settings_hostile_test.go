@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHostileSettings: a file of settings is refused by one short sentence before it takes much memory, whatever it holds.
+// TestHostileSettings: a file of settings is refused by one short sentence before it takes much memory, whatever it
+// holds.
 func TestHostileSettings(t *testing.T) {
 	big := filepath.Join(t.TempDir(), "big.yaml")
 	f, err := os.Create(big)

@@ -100,8 +100,9 @@ func (r *cachedReader) Read(row, w, h int, dst []byte) error {
 	return nil
 }
 
-// ExtractFeatures computes the backbone's features of every image of a configuration's data set and writes them to path (.npy), with
-// the image names in a .txt file beside it, for Config.Features of runs that share them. Images that cannot be read have no row.
+// ExtractFeatures computes the backbone's features of every image of a configuration's data set and writes them to path
+// (.npy), with the image names in a .txt file beside it, for Config.Features of runs that share them. Images that
+// cannot be read have no row.
 func ExtractFeatures(ctx context.Context, c Config, path string, ev Events) error {
 	c.Run = ""
 	c, err := c.prepare()

@@ -12,9 +12,10 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// sharedStep is a step of all processes on one batch. v is this process's part, which may be empty. Every process computes the outputs of its part; the outputs
-// of the whole batch go through the loss in each of them, which gives the gradient by all outputs; each then continues the backward pass with its own.
-// The sums of the parts' gradients are those of the whole batch.
+// sharedStep is a step of all processes on one batch. v is this process's part, which may be empty. Every process
+// computes the outputs of its part; the outputs of the whole batch go through the loss in each of them, which gives the
+// gradient by all outputs; each then continues the backward pass with its own. The sums of the parts' gradients are
+// those of the whole batch.
 func (t *trainer) sharedStep(ctx context.Context, v *view, flip []bool) (x float64, images int, err error) {
 	v.split = true
 	b := &loss.Batch{}
@@ -138,7 +139,8 @@ func (t *trainer) outputs(v *view, b *loss.Batch, graph *bool) error {
 	}
 }
 
-// backwards puts the gradient of this process's part into the parameters: by fields, the gradient of the loss by each output.
+// backwards puts the gradient of this process's part into the parameters: by fields, the gradient of the loss by each
+// output.
 func (t *trainer) backwards(v *view, b *loss.Batch, graph bool, gradients map[int]*torch.Tensor) error {
 	for first := true; ; first = false {
 		var bad error

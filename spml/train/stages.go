@@ -14,8 +14,9 @@ import (
 // stageOneDir holds the run of the first stage, inside the run directory.
 const stageOneDir = "stage1"
 
-// FirstStage is the run of the first of two stages: pseudo-labelling consistency, whose best weights the second starts from. Its δ is its own, its learning rate
-// where it is given, everything else the run's. c must be resolved and have two stages.
+// FirstStage is the run of the first of two stages: pseudo-labelling consistency, whose best weights the second starts
+// from. Its δ is its own, its learning rate where it is given, everything else the run's. c must be resolved and have
+// two stages.
 //
 // Source: Xie et al. 2022 (LAC), section 4.1; the released code.
 func (c Config) FirstStage() (Config, error) {

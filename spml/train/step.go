@@ -13,8 +13,8 @@ import (
 	"github.com/gospml/gospml/torch/optim"
 )
 
-// takeStep is one step of the optimiser on a batch, and the number of its images in all processes. Where memory runs out, the batch is cut into halves until it fits;
-// the step stays the same.
+// takeStep is one step of the optimiser on a batch, and the number of its images in all processes. Where memory runs
+// out, the batch is cut into halves until it fits; the step stays the same.
 func (t *trainer) takeStep(ctx context.Context, v *view, flip []bool) (x float64, images int, err error) {
 	if t.procs != nil {
 		return t.sharedStep(ctx, v, flip)
@@ -23,7 +23,8 @@ func (t *trainer) takeStep(ctx context.Context, v *view, flip []bool) (x float64
 	return x, len(v.places), err
 }
 
-// fitting runs f, which computes with the images of v, in a scope, again with fewer images at a time where memory runs out.
+// fitting runs f, which computes with the images of v, in a scope, again with fewer images at a time where memory runs
+// out.
 func (t *trainer) fitting(v *view, f func() error) error {
 	for {
 		t.seedDropout()
@@ -44,15 +45,16 @@ func (t *trainer) fitting(v *view, f func() error) error {
 	}
 }
 
-// seedDropout makes dropout's draws, which come from libtorch's generators, those of the step and the process: a resumed run draws the same, and a checkpoint holds no
-// state of a card's generator.
+// seedDropout makes dropout's draws, which come from libtorch's generators, those of the step and the process: a
+// resumed run draws the same, and a checkpoint holds no state of a card's generator.
 func (t *trainer) seedDropout() {
 	if t.c.Head != HeadLinear || !t.onCPU() {
 		torch.ManualSeed(int64(random.Mix(uint64(t.c.Seed), uint64(t.p.Step)+uint64(t.procs.Rank())<<40) >> 1))
 	}
 }
 
-// halve takes half of the images at a time from here on, where an error of a pass over v is that memory ran out and that helps.
+// halve takes half of the images at a time from here on, where an error of a pass over v is that memory ran out and
+// that helps.
 func (t *trainer) halve(v *view, err error) bool {
 	n := len(v.places)
 	if t.p.Micro > 0 {
@@ -108,7 +110,8 @@ func (t *trainer) attempt(v *view) (float64, error) {
 	return x, t.update(done)
 }
 
-// update takes the optimiser's step on the gradients that are there, and lets the estimator, the average and the record of scores follow.
+// update takes the optimiser's step on the gradients that are there, and lets the estimator, the average and the record
+// of scores follow.
 func (t *trainer) update(done []part) error {
 	if fault := faults.beforeStep; fault != nil {
 		fault(t)
@@ -259,7 +262,8 @@ type nanReport struct {
 	LastGood  string             `json:"last_checkpoint,omitempty"`
 }
 
-// notFinite writes nan.json and makes the error. value is nil where the step, counted from 1, is over: the gradients are then those of the step after it.
+// notFinite writes nan.json and makes the error. value is nil where the step, counted from 1, is over: the gradients
+// are then those of the step after it.
 func (t *trainer) notFinite(v *view, value *torch.Tensor, x float64, step int) error {
 	rows := t.l.usable()
 	names := make([]string, len(v.places))

@@ -12,8 +12,9 @@ import (
 	"github.com/gospml/gospml/torch/optim"
 )
 
-// Stepper takes the optimiser's steps of a method: logits, what the estimator adds, the loss, its gradient, the step, what the estimator keeps of it. Run takes its steps by one, and a
-// loop of one's own can. Its fields are set before the first step; NewStepper sets those that a method has.
+// Stepper takes the optimiser's steps of a method: logits, what the estimator adds, the loss, its gradient, the step,
+// what the estimator keeps of it. Run takes its steps by one, and a loop of one's own can. Its fields are set before
+// the first step; NewStepper sets those that a method has.
 //
 // One goroutine at a time uses it. Step runs in a scope of its own (torch.Scope).
 type Stepper struct {
@@ -31,8 +32,9 @@ type Stepper struct {
 	Report func(part string, v *torch.Tensor)
 }
 
-// NewStepper makes loss and estimator of a method. preset is the data set whose published parameters the loss takes, params override them. setup says what the estimator is made from; its method, values and
-// options are filled in. The caller sets Forward and calls Train.
+// NewStepper makes loss and estimator of a method. preset is the data set whose published parameters the loss takes,
+// params override them. setup says what the estimator is made from; its method, values and options are filled in. The
+// caller sets Forward and calls Train.
 func NewStepper(id, preset string, params loss.Values, o loss.Options, setup *method.Setup) (*Stepper, error) {
 	m, err := method.Lookup(id)
 	if err != nil {
@@ -64,7 +66,8 @@ func NewStepper(id, preset string, params loss.Values, o loss.Options, setup *me
 	return s, nil
 }
 
-// Step takes a step on the images at some places in an epoch counted from 1, and gives its loss. A loss that is not finite is an error, before the optimiser's step.
+// Step takes a step on the images at some places in an epoch counted from 1, and gives its loss. A loss that is not
+// finite is an error, before the optimiser's step.
 func (s *Stepper) Step(epoch int, places []int) (value float64, err error) {
 	e := torch.Try(func() {
 		torch.Scope(func(*torch.Arena) {
@@ -91,7 +94,8 @@ func (s *Stepper) Step(epoch int, places []int) (value float64, err error) {
 	return value, err
 }
 
-// Train sets what is trained: the model's parameters, which the optimiser has with the learning rate lr, and beside them the estimator's, which it gets.
+// Train sets what is trained: the model's parameters, which the optimiser has with the learning rate lr, and beside
+// them the estimator's, which it gets.
 func (s *Stepper) Train(o optim.Optimizer, params []*torch.Tensor, lr float64) {
 	s.Optimizer, s.Parameters = o, params
 	for _, g := range s.Estimator.Groups() {
@@ -158,8 +162,8 @@ func (s *Stepper) scaled(value *torch.Tensor) *torch.Tensor {
 	return s.Scaler.Scale(value)
 }
 
-// Update takes the optimiser's step on the gradients that are there and lets the estimator follow; steps are the parts of the batch. It says whether the step was taken: with a Scaler, one whose gradient
-// overflowed is left out.
+// Update takes the optimiser's step on the gradients that are there and lets the estimator follow; steps are the parts
+// of the batch. It says whether the step was taken: with a Scaler, one whose gradient overflowed is left out.
 func (s *Stepper) Update(steps ...*method.Step) (took bool, err error) {
 	if s.Scaler != nil {
 		s.Scaler.Unscale(s.Optimizer)

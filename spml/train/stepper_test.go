@@ -28,7 +28,8 @@ func stepper(t *testing.T, x *torch.Tensor, feeds label.Estimator) (s *train.Ste
 	return s, weight
 }
 
-// What a step of one's own does: the estimator hears what the loss marks, and so does Report; a loss that is no number changes nothing.
+// What a step of one's own does: the estimator hears what the loss marks, and so does Report; a loss that is no number
+// changes nothing.
 func TestStepper(t *testing.T) {
 	x := torch.FromSlice([]float64{1, 2, 3, 4, 5, 6, math.NaN(), 8}, 4, 2)
 	table, err := label.NewLargeLoss(torch.FromSlice([]int8{1, 0, 0, 1, 1, 0, 0, 1}, 4, 2))

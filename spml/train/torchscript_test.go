@@ -15,7 +15,8 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// TestTorchScript exports models of several kinds: the file has the model's keys and logits, for batches of any size, and a full disk leaves nothing.
+// TestTorchScript exports models of several kinds: the file has the model's keys and logits, for batches of any size,
+// and a full disk leaves nothing.
 func TestTorchScript(t *testing.T) {
 	dir := folder(t, 20)
 	for name, change := range map[string]func(t *testing.T, c *Config){
@@ -77,7 +78,8 @@ func TestTorchScript(t *testing.T) {
 	}
 }
 
-// TestTorchScriptRefuses: a head whose trace would hold the size of the batch is refused with the reason, and nothing is written.
+// TestTorchScriptRefuses: a head whose trace would hold the size of the batch is refused with the reason, and nothing
+// is written.
 func TestTorchScriptRefuses(t *testing.T) {
 	c := withDecoder(folder(t, 20), "an")
 	c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "run")

@@ -76,7 +76,8 @@ func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
 	return s, torch.Try(func() { s.torch = torch.NewGenerator(int64(c.Seed)) })
 }
 
-// Check says what keeps a run of a resolved configuration from starting, as far as its settings, its network and the labels of ds tell; nil: nothing. It trains nothing.
+// Check says what keeps a run of a resolved configuration from starting, as far as its settings, its network and the
+// labels of ds tell; nil: nothing. It trains nothing.
 func Check(c Config, ds *data.Dataset) (err error) {
 	defer caught.Recover(&err)
 	s, err := newSession(c, ds, Events{})
@@ -112,7 +113,8 @@ type learner interface {
 	usable() []int
 	// constant are their features where those do not change [n, D], else nil.
 	constant() *torch.Tensor
-	// batches walks over an order of places from a batch number; flip says by place which images are mirrored, nil for none.
+	// batches walks over an order of places from a batch number; flip says by place which images are mirrored, nil for
+	// none.
 	batches(ctx context.Context, order []int, flip []bool, start int) iter.Seq2[*view, error]
 	// forward fills logits, and what else the loss reads of the model.
 	forward(v *view, at *torch.Tensor, b *loss.Batch) error
@@ -121,10 +123,12 @@ type learner interface {
 	setTraining(on bool)
 	// scores predicts rows in evaluation mode.
 	scores(ctx context.Context, phase string, n int, rows []int) (*Scores, error)
-	// finish makes of v.pooled what forward, on a view with split set, left to the whole batch. Its parameters are those that whole lists.
+	// finish makes of v.pooled what forward, on a view with split set, left to the whole batch. Its parameters are those
+	// that whole lists.
 	finish(v *view, b *loss.Batch)
 	whole() []*torch.Tensor
-	// linear are the inputs [n, D] of the training rows by place, and the weight and bias, of a model that is a linear map and nothing else; nil for any other.
+	// linear are the inputs [n, D] of the training rows by place, and the weight and bias, of a model that is a linear map
+	// and nothing else; nil for any other.
 	linear() (x, weight, bias *torch.Tensor)
 	// outputs computes scores and features of rows in one pass.
 	outputs(ctx context.Context, rows []int) (*Outputs, error)
@@ -449,7 +453,8 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 	return nil
 }
 
-// evaluate fills in the epoch's mAP and gives the scores behind it. hasVal says whether there is a validation part to select by.
+// evaluate fills in the epoch's mAP and gives the scores behind it. hasVal says whether there is a validation part to
+// select by.
 func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valScores, test *Scores, hasVal bool, err error) {
 	val, rows := t.ds.Rows(data.Val), t.ds.Rows(data.Test)
 	against := t.ds.Labels
@@ -494,7 +499,8 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valSco
 	return valScores, test, hasVal, nil
 }
 
-// valObserved says whether validation is scored against observed labels: where that is asked for, and where its rows have no full ones.
+// valObserved says whether validation is scored against observed labels: where that is asked for, and where its rows
+// have no full ones.
 func (s *session) valObserved() bool { return s.c.ValLabels == "single" || !labelled(s.ds, data.Val) }
 
 // scoringNotes say what the scores of a run mean where they are not those of full labels.
@@ -549,7 +555,8 @@ func (t *trainer) mAP(ctx context.Context, phase string, n int, rows []int, agai
 	return sc, v, err
 }
 
-// trainScores are σ(z) of the usable training rows by place; the rows of images that could not be read are 1, which no estimator picks.
+// trainScores are σ(z) of the usable training rows by place; the rows of images that could not be read are 1, which no
+// estimator picks.
 func (t *trainer) trainScores(ctx context.Context, n int) (*torch.Tensor, error) {
 	usable := t.l.usable()
 	sc, err := t.scores(ctx, "label", n, usable)

@@ -21,7 +21,8 @@ type Verification struct {
 	Hash    string `json:"hash"` // of the weights after the last step replayed
 }
 
-// Verify replays the first steps of a run, up to 20, and compares the weights after each with those that the run recorded.
+// Verify replays the first steps of a run, up to 20, and compares the weights after each with those that the run
+// recorded.
 func Verify(ctx context.Context, dir string, ev Events) (*Verification, error) {
 	c, err := ReadRun(dir)
 	if err != nil {

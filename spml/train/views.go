@@ -13,7 +13,8 @@ import (
 // strongView numbers the draws of the strong view; the weak view's only draw is the recipe's flip.
 const strongView = 1
 
-// Strong views by name. What repaints pictures (Cutout's rectangle of one colour, jitter, inversion) takes labels away that name colours; a crop keeps them.
+// Strong views by name. What repaints pictures (Cutout's rectangle of one colour, jitter, inversion) takes labels away
+// that name colours; a crop keeps them.
 var strongViews = map[string]func(side int) augment.Pipeline{
 	"lac":       augment.LACStrong,
 	"lac-paper": augment.LACPaper,
@@ -22,13 +23,13 @@ var strongViews = map[string]func(side int) augment.Pipeline{
 	},
 }
 
-// StrongViews are the names of the strong views of methods that compare two, the default first, then the default of the paper's form: lac is
-// that of LAC's released code (flip, Cutout, RandAugment, colour jitter, grey), lac-paper has no jitter and no grey, crop is a flip and a crop of
-// half the area or more.
+// StrongViews are the names of the strong views of methods that compare two, the default first, then the default of the
+// paper's form: lac is that of LAC's released code (flip, Cutout, RandAugment, colour jitter, grey), lac-paper has no
+// jitter and no grey, crop is a flip and a crop of half the area or more.
 func StrongViews() []string { return []string{"lac", "lac-paper", "crop"} }
 
-// strong turns the images of a view into their strongly augmented, normalised tensor. Its flips are drawn apart from the weak view's. Draws depend on
-// (seed, epoch, row), nothing else.
+// strong turns the images of a view into their strongly augmented, normalised tensor. Its flips are drawn apart from
+// the weak view's. Draws depend on (seed, epoch, row), nothing else.
 func (f *fineTune) strong(v *view, epoch int) (*torch.Tensor, error) {
 	per := 3 * f.size * f.size
 	n := len(v.places)
@@ -48,7 +49,8 @@ func (f *fineTune) strong(v *view, epoch int) (*torch.Tensor, error) {
 	return torch.FromSlice(x, n, 3, f.size, f.size).ContiguousFormat(torch.ChannelsLast).Send(f.device), nil
 }
 
-// twoViews runs weak and strong images [B, 3, S, S] through the model at once and fills both logits, and the embeddings where the loss contrasts them.
+// twoViews runs weak and strong images [B, 3, S, S] through the model at once and fills both logits, and the embeddings
+// where the loss contrasts them.
 func (f *fineTune) twoViews(v *view, weak *torch.Tensor, epoch int, b *loss.Batch) error {
 	strong, err := f.strong(v, epoch)
 	if err != nil {

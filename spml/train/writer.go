@@ -14,7 +14,8 @@ type BusyError = onewriter.Busy
 // lockFile lies in a folder while a process writes there.
 const lockFile = ".lock"
 
-// onlyWriter makes a run directory and keeps other writers off it until release; those who read are not kept off. Of several processes the first does it.
+// onlyWriter makes a run directory and keeps other writers off it until release; those who read are not kept off. Of
+// several processes the first does it.
 func onlyWriter(dir string, procs *Processes, ev Events) (release func() error, err error) {
 	var l *onewriter.Lock
 	if dir != "" && procs.Rank() == 0 {

@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOneWriter: while a process trains in a folder, another one is refused by the first one's id and host, be it a new run, a resumed one or a second stage
-// that shares it; who reads is not. When the first is killed the folder is free, and the run ends with the bits of an undisturbed one.
+// TestOneWriter: while a process trains in a folder, another one is refused by the first one's id and host, be it a new
+// run, a resumed one or a second stage that shares it; who reads is not. When the first is killed the folder is free,
+// and the run ends with the bits of an undisturbed one.
 func TestOneWriter(t *testing.T) {
 	dir := folder(t, 60)
 	start := func(run string) *exec.Cmd {

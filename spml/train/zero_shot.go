@@ -13,8 +13,9 @@ import (
 // zeroShotTau is the temperature of zero-shot scores: CLIP's own scale, on which the papers' numbers rest.
 const zeroShotTau = 0.01
 
-// ZeroShot scores the test part of a configuration's data set by its image-text model alone: the softmax over the classes of the cosines with "a photo of a {name}.", τ = 0.01.
-// It gives the scores and their mAP in percent. Photos that cannot be read are left out.
+// ZeroShot scores the test part of a configuration's data set by its image-text model alone: the softmax over the
+// classes of the cosines with "a photo of a {name}.", τ = 0.01. It gives the scores and their mAP in percent. Photos
+// that cannot be read are left out.
 func ZeroShot(ctx context.Context, c Config) (scores *Scores, mAP float64, err error) {
 	def(&c.Method, "vlpl")
 	if c, err = c.prepare(); err != nil {

@@ -12,8 +12,8 @@ import (
 	"os"
 )
 
-// journal is a file with a line of JSON and a frame a batch: its length and CRC-32, then the pseudo-labels [b, C] and a line of JSON a photo. A frame that is
-// cut off or damaged, and all after it, count as not written.
+// journal is a file with a line of JSON and a frame a batch: its length and CRC-32, then the pseudo-labels [b, C] and a
+// line of JSON a photo. A frame that is cut off or damaged, and all after it, count as not written.
 type journal struct {
 	f    *os.File
 	head int64
@@ -69,7 +69,8 @@ func openJournal(path, fingerprint string) (j *journal, other bool, err error) {
 	return j, other, nil
 }
 
-// readJournal opens a journal of this fingerprint for reading; others are errors, and fs.ErrNotExist where there is none.
+// readJournal opens a journal of this fingerprint for reading; others are errors, and fs.ErrNotExist where there is
+// none.
 func readJournal(path, fingerprint string) (*journal, error) {
 	head, err := json.Marshal(journalHead{fingerprint})
 	if err != nil {

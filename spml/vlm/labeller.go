@@ -148,7 +148,8 @@ func readMatrix(path, what string, rows, columns int) (*torch.Tensor, error) {
 	return t, err
 }
 
-// noise gives text features with the noise of a label graph over them: Ā and no activation after the last layer as in the released code, or A* and one as printed.
+// noise gives text features with the noise of a label graph over them: Ā and no activation after the last layer as in
+// the released code, or A* and one as printed.
 func (l *Labeller) noise(raw *torch.Tensor) (*torch.Tensor, error) {
 	s, n := &l.settings, len(l.classes)
 	u := s.TopU
@@ -206,7 +207,8 @@ func (l *Labeller) Text() (features []float32, err error) {
 // Settings are those of New.
 func (l *Labeller) Settings() Settings { return l.settings }
 
-// Boxes are the tiles of a photo of w × h: a function of seed, epoch, row and size alone. Epoch 0 is the pass outside training.
+// Boxes are the tiles of a photo of w × h: a function of seed, epoch, row and size alone. Epoch 0 is the pass outside
+// training.
 func (s *Settings) Boxes(epoch, row, w, h int) ([]image.Rectangle, error) {
 	if w < s.Grid || h < s.Grid {
 		return nil, fmt.Errorf("a picture of %d×%d pixels has no %d×%d tiles", w, h, s.Grid, s.Grid)
@@ -218,7 +220,8 @@ func (s *Settings) Boxes(epoch, row, w, h int) ([]image.Rectangle, error) {
 	return label.Tiles(w, h, s.Grid, overlap), nil
 }
 
-// mirrored says which views of a photo are mirrored in an epoch of training, each with probability 0.5, as the released code draws them.
+// mirrored says which views of a photo are mirrored in an epoch of training, each with probability 0.5, as the released
+// code draws them.
 func (s *Settings) mirrored(epoch, row int) []bool {
 	m := make([]bool, s.views())
 	for i := range m {
@@ -317,12 +320,14 @@ func (l *Labeller) cosines(ctx context.Context, b *batch) (global, tiles *torch.
 type Photos struct {
 	Rows  []int    // their places in the data set, which seed the tiles
 	Files [][]byte // the bytes of their files
-	// Epoch of training, counted from 1: tiles are drawn anew in each, and DAMP's views are mirrored at random. 0 stands for a pass outside training.
+	// Epoch of training, counted from 1: tiles are drawn anew in each, and DAMP's views are mirrored at random. 0 stands
+	// for a pass outside training.
 	Epoch  int
 	Mirror []bool // VLPL: the photos that the classifier sees mirrored; nil: none
 }
 
-// Label makes labels of photos; observed are their labels [B, C]. broken has the reason of each photo that could not be read, whose labels mean nothing.
+// Label makes labels of photos; observed are their labels [B, C]. broken has the reason of each photo that could not be
+// read, whose labels mean nothing.
 func (l *Labeller) Label(ctx context.Context, p Photos, observed []int8) (labels *Labels, broken []error, err error) {
 	if len(observed) != len(p.Rows)*len(l.classes) {
 		return nil, nil, fmt.Errorf("%w: %d photos, %d observed labels of %d classes", ErrSettings, len(p.Rows), len(observed), len(l.classes))
@@ -342,7 +347,8 @@ func (l *Labeller) Label(ctx context.Context, p Photos, observed []int8) (labels
 	return labels, broken, err
 }
 
-// Cosines are those of the photos with the classes [B, C] and of their tiles [R, B, C], which is nil for VLPL. The caller frees them. broken is as in Label.
+// Cosines are those of the photos with the classes [B, C] and of their tiles [R, B, C], which is nil for VLPL. The
+// caller frees them. broken is as in Label.
 func (l *Labeller) Cosines(ctx context.Context, p Photos) (global, tiles *torch.Tensor, broken []error, err error) {
 	if len(p.Rows) != len(p.Files) || len(p.Rows) == 0 || p.Mirror != nil && len(p.Mirror) != len(p.Rows) {
 		return nil, nil, nil, fmt.Errorf("%w: %d rows, %d files, %d to mirror", ErrSettings, len(p.Rows), len(p.Files), len(p.Mirror))

@@ -104,7 +104,8 @@ type FileLabels struct {
 	host   []int8        // the same
 }
 
-// NewFileLabels reads an .npy file [N, C] of 1, 0 and -1 in the order of a data set; usable are the rows that training has.
+// NewFileLabels reads an .npy file [N, C] of 1, 0 and -1 in the order of a data set; usable are the rows that training
+// has.
 func NewFileLabels(path string, ds *data.Dataset, usable []int, d torch.Device) (*FileLabels, error) {
 	a, err := npy.Read(path)
 	if err != nil {
@@ -147,7 +148,8 @@ func (p *FileLabels) After(s *label.Step) error {
 	return p.add(s.Places, given, nil)
 }
 
-// LiveLabels are made by an image-text model for each batch, of the views of that epoch: VLPL of the photo, mirrored as the classifier sees it, DAMP of tiles that are drawn anew.
+// LiveLabels are made by an image-text model for each batch, of the views of that epoch: VLPL of the photo, mirrored as
+// the classifier sees it, DAMP of tiles that are drawn anew.
 //
 // What a photo gets depends on seed, epoch and row alone, so a resumed run makes the same.
 type LiveLabels struct {
@@ -330,7 +332,8 @@ func (l *LiveLabels) stored(v *label.Step) ([]float32, error) {
 	return out, nil
 }
 
-// cosineBlock is how many neighbouring places are encoded together: the last bits of an encoding depend on what is encoded with it, and a resumed run is to have the same.
+// cosineBlock is how many neighbouring places are encoded together: the last bits of an encoding depend on what is
+// encoded with it, and a resumed run is to have the same.
 const cosineBlock = 8
 
 // encode keeps the cosines of a block of places.

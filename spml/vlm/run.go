@@ -61,8 +61,9 @@ func (e *Events) note(format string, a ...any) {
 	}
 }
 
-// Run labels all photos of a data set and writes the outputs. Interrupted by ctx, a failure or a kill it leaves a journal, FILE.partial, from which the next call
-// with the same settings goes on. A part of a pass ([Shard]) that is not the last to end writes no outputs; its summary says who has not.
+// Run labels all photos of a data set and writes the outputs. Interrupted by ctx, a failure or a kill it leaves a
+// journal, FILE.partial, from which the next call with the same settings goes on. A part of a pass ([Shard]) that is
+// not the last to end writes no outputs; its summary says who has not.
 func (l *Labeller) Run(ctx context.Context, ds *data.Dataset, o Outputs, e Events) (sum *Summary, err error) {
 	base, err := o.base()
 	if err != nil {
@@ -291,8 +292,8 @@ func decodeLines(lines []byte, f func(Evidence) error) error {
 	return nil
 }
 
-// fingerprint changes with what the labels depend on: settings, model, classes, names, observed labels. Of the files of weights and text features it takes name,
-// size and time.
+// fingerprint changes with what the labels depend on: settings, model, classes, names, observed labels. Of the files of
+// weights and text features it takes name, size and time.
 func (l *Labeller) fingerprint(ds *data.Dataset) (string, error) {
 	h := sha256.New()
 	if err := json.NewEncoder(h).Encode([]any{l.settings, l.model.Config(), ds.Fingerprint(), ds.ObservedFingerprint()}); err != nil {

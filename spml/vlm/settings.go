@@ -50,12 +50,13 @@ type Settings struct {
 	Noise   bool    `json:"noise"`   // DAMP: text features with the noise of the label graph
 	TopU    int     `json:"top_u"`   // DAMP: u, entries in a row of the label graph; 0, or more than C: all
 	Weight  float64 `json:"weight"`  // DAMP: e, what a class's neighbours share in the label graph
-	// Star multiplies with A*, the row softmax of Ā/τ′ with τ′ = GraphTau, in place of Ā, and Last has the activation after the last layer too: the graph as printed.
+	// Star multiplies with A*, the row softmax of Ā/τ′ with τ′ = GraphTau, in place of Ā, and Last has the activation
+	// after the last layer too: the graph as printed.
 	Star     bool    `json:"star,omitempty"`
 	GraphTau float64 `json:"graph_tau,omitempty"`
 	Last     bool    `json:"last,omitempty"`
-	// NoiseSeed draws the noise where it is to differ from Seed; 0: Seed. Relation is a .npy file [C, C] with similarities of the classes for the label graph, as the
-	// released code has them; "": cosines of the text features.
+	// NoiseSeed draws the noise where it is to differ from Seed; 0: Seed. Relation is a .npy file [C, C] with similarities
+	// of the classes for the label graph, as the released code has them; "": cosines of the text features.
 	NoiseSeed uint32 `json:"noise_seed,omitempty"`
 	Relation  string `json:"relation,omitempty"`
 
@@ -94,10 +95,11 @@ var presets = map[string]numbers{
 	"cub":  {tau: 0.03, theta: 0.01, dTau: 0.1, nu: 0.005, codeNu: 0.005, zeta: 0.005, topK: 32, grid: 5, topU: 312, delta: 0.2, graphTau: 0.3, prompted: true},
 }
 
-// Preset gives a method's settings for a data set of [Presets], or "" for any other, in a form. VLPL has δ = 0, as in the paper's final method.
+// Preset gives a method's settings for a data set of [Presets], or "" for any other, in a form. VLPL has δ = 0, as in
+// the paper's final method.
 //
-// Sources: Xing et al. 2024 (VLPL), section 4 and the command line of mvrl/VLPL @ ed09b59; AEVLP's supplement, Table 3, and Fsoft-AIC/AEVLP @ 0bad82a, config.py
-// (τ′, u, e) and configs/*.json (g, Δ).
+// Sources: Xing et al. 2024 (VLPL), section 4 and the command line of mvrl/VLPL @ ed09b59; AEVLP's supplement, Table 3,
+// and Fsoft-AIC/AEVLP @ 0bad82a, config.py (τ′, u, e) and configs/*.json (g, Δ).
 func Preset(m Method, dataset, form string) (Settings, error) {
 	n, ok := presets[dataset]
 	if !ok {

@@ -13,10 +13,12 @@ import (
 	"github.com/gospml/gospml/data"
 )
 
-// Shard is a process's part of a pass, Index of Count, the first being 0; the zero value is the whole. The parts are batches of the whole pass in its order, so what n processes
-// write is what one would have written, given as many threads for each.
+// Shard is a process's part of a pass, Index of Count, the first being 0; the zero value is the whole. The parts are
+// batches of the whole pass in its order, so what n processes write is what one would have written, given as many
+// threads for each.
 //
-// The processes need not know each other: each leaves a part beside the outputs, and the one that ends last, or is started again when all parts lie in one folder, writes the outputs.
+// The processes need not know each other: each leaves a part beside the outputs, and the one that ends last, or is
+// started again when all parts lie in one folder, writes the outputs.
 type Shard struct{ Index, Count int }
 
 // ParseShard reads "2/4", the second of four.
@@ -92,8 +94,9 @@ func parts(base, print string, count, batches int) (all []part, waiting []Shard,
 	return all, waiting, nil
 }
 
-// lockFile waits for the lock of a file, which is made where it is not there. Who holds the lock removes the file before it lets go: so a lock that was got on a file that is no
-// longer the path's is worth nothing, and the next try opens the path's.
+// lockFile waits for the lock of a file, which is made where it is not there. Who holds the lock removes the file
+// before it lets go: so a lock that was got on a file that is no longer the path's is worth nothing, and the next try
+// opens the path's.
 func lockFile(ctx context.Context, path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o664)
@@ -120,7 +123,8 @@ func lockFile(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// merge writes the outputs when all parts are there. Another process may be doing the same: one after the other, and the second finds that its part is gone.
+// merge writes the outputs when all parts are there. Another process may be doing the same: one after the other, and
+// the second finds that its part is gone.
 func (l *Labeller) merge(ctx context.Context, ds *data.Dataset, src data.RawSource, o Outputs, base, print string, e Events) (sum *Summary, err error) {
 	path := base + ".merging"
 	f, err := lockFile(ctx, path)

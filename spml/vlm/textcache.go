@@ -37,7 +37,8 @@ type textKey struct {
 	Tokens    []int64  `json:"tokens"` // of all prompts: a folder may bring a tokenizer of its own
 }
 
-// cachedText is the file for the features of these names, or "" where there is none: no cache is asked for, or the model has no files.
+// cachedText is the file for the features of these names, or "" where there is none: no cache is asked for, or the
+// model has no files.
 func (l *Labeller) cachedText(names []string) (string, error) {
 	s, m := &l.settings, l.model.Loaded()
 	if s.Cache == "" || m == nil || len(m.Weights) == 0 {
@@ -71,7 +72,8 @@ func (l *Labeller) cachedText(names []string) (string, error) {
 	return filepath.Join(s.Cache, hex.EncodeToString(sum[:])+".npy"), nil
 }
 
-// throughCache gives features [rows, columns] from a file, or makes them and keeps them there. A file that is damaged is made anew. That they cannot be kept is no error.
+// throughCache gives features [rows, columns] from a file, or makes them and keeps them there. A file that is damaged
+// is made anew. That they cannot be kept is no error.
 func (l *Labeller) throughCache(path string, rows, columns int, make func() (*torch.Tensor, error)) (*torch.Tensor, error) {
 	if path == "" {
 		return make()
@@ -107,7 +109,8 @@ func (l *Labeller) throughCache(path string, rows, columns int, make func() (*to
 	return t, nil
 }
 
-// contentHash is the SHA-256 of a file. It is kept by what the file system says of the file, so that a large model is read once.
+// contentHash is the SHA-256 of a file. It is kept by what the file system says of the file, so that a large model is
+// read once.
 func contentHash(dir, path string) (string, error) {
 	st, err := os.Stat(path)
 	if err != nil {

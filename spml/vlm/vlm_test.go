@@ -102,7 +102,8 @@ func readNPY(t *testing.T, path string) []int8 {
 	return out
 }
 
-// The labels of a run are those of label.VLPL and label.DAMP on cosines computed another way: parts cut by the standard library, one batch.
+// The labels of a run are those of label.VLPL and label.DAMP on cosines computed another way: parts cut by the standard
+// library, one batch.
 func TestRunGivesTheMethodsLabels(t *testing.T) {
 	const n = 11
 	ds, m := open(t, folder(t, n)), model(t)

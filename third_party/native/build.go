@@ -47,8 +47,8 @@ type builder struct {
 }
 
 // build compiles the libraries and installs them into lib. Inside a checkout with the same sources it builds in
-// <checkout>/build, where a rebuild compiles only what changed; else beside lib, from the embedded sources. It waits for a set-up that
-// builds the same, and takes what that one has built.
+// <checkout>/build, where a rebuild compiles only what changed; else beside lib, from the embedded sources. It waits
+// for a set-up that builds the same, and takes what that one has built.
 func (b *builder) build(ctx context.Context, w io.Writer, lib string) (built bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(lib), 0o755); err != nil {
 		return false, err

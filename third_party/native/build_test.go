@@ -195,7 +195,8 @@ func TestRunStopsWithContext(t *testing.T) {
 	require.Eventually(t, func() bool { return !running(pid) }, 10*time.Second, 10*time.Millisecond)
 }
 
-// Of two set-ups of the same sources one builds and the other waits and takes what was built; other sources do not wait.
+// Of two set-ups of the same sources one builds and the other waits and takes what was built; other sources do not
+// wait.
 func TestEqualSourcesAreBuiltOnce(t *testing.T) {
 	tl, libs := needTools(t), t.TempDir()
 	build := func(src, key string) (bool, error) {

@@ -21,13 +21,13 @@ type Bundle struct {
 	GLIBC string // the oldest glibc that opens every file, such as "2.34", where the system has a libstdc++ of GCC 11 or later
 }
 
-// runtimeLibraries are what a system without a compiler or libjpeg-turbo lacks, and their folders in a bundle; glibc itself is never copied, because two of them in
-// one process do not work.
+// runtimeLibraries are what a system without a compiler or libjpeg-turbo lacks, and their folders in a bundle; glibc
+// itself is never copied, because two of them in one process do not work.
 var runtimeLibraries = map[string]string{"libgcc_s.so.1": cxxFolder, "libstdc++.so.6": cxxFolder, "libturbojpeg.so.0": "lib"}
 
-// WriteBundle copies a program and every library that it opens at run time to a folder from which the program runs on any Linux of this
-// architecture that has a new enough glibc: no root, no Python, no RPATH, no cache folder. The folder must not exist. Its layout is what
-// FindTorch and FindLib look for beside the executable:
+// WriteBundle copies a program and every library that it opens at run time to a folder from which the program runs on
+// any Linux of this architecture that has a new enough glibc: no root, no Python, no RPATH, no cache folder. The folder
+// must not exist. Its layout is what FindTorch and FindLib look for beside the executable:
 //
 //	spml              the program
 //	lib/              our libraries, libturbojpeg
@@ -150,8 +150,8 @@ func copyFile(from, to string) (int64, error) {
 	return n, errors.Join(err, out.Close())
 }
 
-// openedLibraries maps the names of the shared libraries that are mapped into this process to their files: a link such as libstdc++.so.6
-// appears there under its target's name, so each file is asked for the name by which others need it.
+// openedLibraries maps the names of the shared libraries that are mapped into this process to their files: a link such
+// as libstdc++.so.6 appears there under its target's name, so each file is asked for the name by which others need it.
 func openedLibraries() (map[string]string, error) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -199,7 +199,8 @@ func wantsGLIBC(path string) ([]int, error) {
 	return newest, nil
 }
 
-// versionOf gives the numbers of a symbol's version such as GLIBC_2.34 behind a prefix; nil where it has another prefix, or no numbers (GLIBC_PRIVATE).
+// versionOf gives the numbers of a symbol's version such as GLIBC_2.34 behind a prefix; nil where it has another
+// prefix, or no numbers (GLIBC_PRIVATE).
 func versionOf(text, prefix string) []int {
 	text, ok := strings.CutPrefix(text, prefix)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The CUDA libraries are linked without CUDA's own, so a missing symbol shows only when they are opened: every undefined one has to be in a library that
-// the loader opens before, or has to be CUDA's.
+// The CUDA libraries are linked without CUDA's own, so a missing symbol shows only when they are opened: every
+// undefined one has to be in a library that the loader opens before, or has to be CUDA's.
 func TestCUDALibraries(t *testing.T) {
 	require.NotEmpty(t, CUDALibraries())
 	dir, err := LibDir()

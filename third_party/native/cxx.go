@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// cxxFolder is where a bundle keeps the C++ runtime of the system that wrote it. It wants that system's glibc, which is often newer than all else in the bundle, so
-// it is taken only where the system has no libstdc++ that is new enough.
+// cxxFolder is where a bundle keeps the C++ runtime of the system that wrote it. It wants that system's glibc, which is
+// often newer than all else in the bundle, so it is taken only where the system has no libstdc++ that is new enough.
 const cxxFolder = "lib/cxx"
 
 // wantedCxx is the version that our libraries import, of GCC 11.
@@ -16,7 +16,8 @@ const wantedCxx = "GLIBCXX_3.4.29"
 // systemFolders are where the loader of the usual distributions finds libstdc++.
 var systemFolders = []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"}
 
-// cxxRuntime lists the C++ runtime that a bundle opens: the first libstdc++ of the system if it is new enough, else the bundle's.
+// cxxRuntime lists the C++ runtime that a bundle opens: the first libstdc++ of the system if it is new enough, else the
+// bundle's.
 func cxxRuntime(own string, system []string) []string {
 	const cxx = "libstdc++.so.6"
 	for _, dir := range system {

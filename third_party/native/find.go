@@ -34,7 +34,8 @@ func setupCommand(program string, buildInfo func() (*debug.BuildInfo, bool)) str
 // ErrNotFound is wrapped by every error that says that a native library is absent.
 var ErrNotFound = errors.New("native library not found")
 
-// CacheDir is the per-user folder for libtorch and the built libraries: $GOSPML_CACHE, else the user's cache folder + /gospml.
+// CacheDir is the per-user folder for libtorch and the built libraries: $GOSPML_CACHE, else the user's cache folder +
+// /gospml.
 func CacheDir() (string, error) {
 	if d := os.Getenv("GOSPML_CACHE"); d != "" {
 		return filepath.Abs(d)
@@ -46,7 +47,8 @@ func CacheDir() (string, error) {
 	return filepath.Join(d, "gospml"), nil
 }
 
-// BuildKey names the libraries built from exactly the embedded C++ sources for TorchVersion, and with GOSPML_NATIVE=1 for this processor: 16 hex digits.
+// BuildKey names the libraries built from exactly the embedded C++ sources for TorchVersion, and with GOSPML_NATIVE=1
+// for this processor: 16 hex digits.
 var BuildKey = sync.OnceValue(func() string {
 	h := sha256.New()
 	fmt.Fprintln(h, TorchVersion)
@@ -71,7 +73,8 @@ func LibDir() (string, error) {
 }
 
 // FindLib returns the absolute path of one of our libraries, for instance "libgospml-cpu.so". Search order:
-// $GOSPML_LIB, the folder of the executable and its lib/, then LibDir. A library that is not what a set-up installed is an error ([ErrDamaged]).
+// $GOSPML_LIB, the folder of the executable and its lib/, then LibDir. A library that is not what a set-up installed is
+// an error ([ErrDamaged]).
 func FindLib(name string) (string, error) {
 	var dirs []string
 	var noCache error
@@ -103,8 +106,8 @@ func FindLib(name string) (string, error) {
 	return "", fmt.Errorf("%w: %s is not in %s; run `%s`", ErrNotFound, name, strings.Join(dirs, ", "), SetupCommand)
 }
 
-// programDir is the folder of the running program. A bare root has no /proc, which os.Executable asks; there the program's first argument
-// says it, when it is a path.
+// programDir is the folder of the running program. A bare root has no /proc, which os.Executable asks; there the
+// program's first argument says it, when it is a path.
 func programDir() (string, error) {
 	exe, err := os.Executable()
 	if err != nil && strings.ContainsRune(os.Args[0], filepath.Separator) {
@@ -117,7 +120,8 @@ func programDir() (string, error) {
 	return filepath.Dir(exe), err
 }
 
-// FindTurboJPEG returns libturbojpeg.so.0: beside our libraries if it is there, else the bare name for the system's loader.
+// FindTurboJPEG returns libturbojpeg.so.0: beside our libraries if it is there, else the bare name for the system's
+// loader.
 func FindTurboJPEG() string {
 	if p, err := FindLib("libturbojpeg.so.0"); err == nil {
 		return p

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plant fills a folder with programs, modules and headers under the names that a set-up uses; each that runs leaves a file behind.
+// plant fills a folder with programs, modules and headers under the names that a set-up uses; each that runs leaves a
+// file behind.
 func plant(t *testing.T) (dir, evidence string) {
 	t.Helper()
 	dir, evidence = t.TempDir(), filepath.Join(t.TempDir(), "ran")
@@ -31,8 +32,8 @@ func plant(t *testing.T) (dir, evidence string) {
 	return dir, evidence
 }
 
-// A set-up in a folder that somebody else filled starts nothing of that folder, also where PATH, PYTHONPATH and the compiler's variables have
-// empty entries, which mean the working folder.
+// A set-up in a folder that somebody else filled starts nothing of that folder, also where PATH, PYTHONPATH and the
+// compiler's variables have empty entries, which mean the working folder.
 func TestSetupRunsNothingOfTheWorkingFolder(t *testing.T) {
 	tl := needTools(t)
 	python, err := exec.LookPath("python3")
@@ -111,7 +112,8 @@ func TestFailedBuildFollowsNoLink(t *testing.T) {
 	require.Equal(t, "precious", string(b))
 }
 
-// What a killed set-up's programs started is stopped too: CMake starts ninja, ninja compilers, each in a process group of its own.
+// What a killed set-up's programs started is stopped too: CMake starts ninja, ninja compilers, each in a process group
+// of its own.
 func TestNoCompilerOutlivesAKilledSetup(t *testing.T) {
 	for name, script := range map[string]string{
 		"shell": "sh -c 'sleep 600 & echo $! > PID; wait'; true",

@@ -21,8 +21,9 @@ import (
 	"github.com/gospml/gospml"
 )
 
-// licenceTexts are the licences of what a bundle holds beside gospml itself and libtorch, whose wheels bring theirs. modules/ has one file for each Go module
-// that cmd/spml links; a test compares it with the module cache and writes it (LICENCES_UPDATE=1).
+// licenceTexts are the licences of what a bundle holds beside gospml itself and libtorch, whose wheels bring theirs.
+// modules/ has one file for each Go module that cmd/spml links; a test compares it with the module cache and writes it
+// (LICENCES_UPDATE=1).
 //
 //go:embed licences
 var licenceTexts embed.FS
@@ -60,8 +61,9 @@ func moduleFile(module string) string {
 	return "modules/" + strings.ReplaceAll(module, "/", "_") + ".txt"
 }
 
-// FinishBundle adds to a bundle, when everything else is in it, the licence of every file, and spdx.json (SPDX 2.3), which says for each file its hashes and
-// what it is made of. Modules of a program that is not spml may have no text here: it returns their names, and the list marks them.
+// FinishBundle adds to a bundle, when everything else is in it, the licence of every file, and spdx.json (SPDX 2.3),
+// which says for each file its hashes and what it is made of. Modules of a program that is not spml may have no text
+// here: it returns their names, and the list marks them.
 func FinishBundle(dir, program string) (unknown []string, err error) {
 	texts := map[string][]byte{}
 	own, err := fs.ReadFile(gospml.Licences, "LICENSE")

@@ -44,7 +44,8 @@ func moduleText(t *testing.T, dir string) []byte {
 	return b.Bytes()
 }
 
-// TestModuleLicences: the embedded texts are those of the modules that the commands link, in the module cache; LICENCES_UPDATE=1 writes them.
+// TestModuleLicences: the embedded texts are those of the modules that the commands link, in the module cache;
+// LICENCES_UPDATE=1 writes them.
 func TestModuleLicences(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}", "./cmd/...", "./examples/...")
 	cmd.Dir = testroot.Module()

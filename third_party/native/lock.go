@@ -158,7 +158,8 @@ func (l *lock) files(sets ...string) map[string]int64 {
 	return out
 }
 
-// program is the named file of a set with this base name, in the set's folder below the cache folder; "" where the lock has none.
+// program is the named file of a set with this base name, in the set's folder below the cache folder; "" where the lock
+// has none.
 func (l *lock) program(cache, set, name string) string {
 	for f := range l.files(set) {
 		if path.Base(f) == name {

@@ -13,15 +13,17 @@ import (
 	"strings"
 )
 
-// opsFlags compile a library of operators as ours are: against libtorch_cpu alone, with OpenMP, without which at::parallel_for is serial.
+// opsFlags compile a library of operators as ours are: against libtorch_cpu alone, with OpenMP, without which
+// at::parallel_for is serial.
 var opsFlags = []string{"-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fopenmp"}
 
-// CompileOps compiles C++ sources that register operators (TORCH_LIBRARY) against the libtorch that programs use, and returns the path of the library
-// for torch.LoadOps. sources maps file names to texts: files ending in .cpp, .cc or .cxx are compiled, others (headers) lie beside them.
+// CompileOps compiles C++ sources that register operators (TORCH_LIBRARY) against the libtorch that programs use, and
+// returns the path of the library for torch.LoadOps. sources maps file names to texts: files ending in .cpp, .cc or
+// .cxx are compiled, others (headers) lie beside them.
 //
-// The library is kept in the cache folder under a hash of everything that decides what it is (sources, flags, compiler, libtorch), so that a second call only looks
-// for it. Processes and goroutines that compile the same at once do so twice and agree on one file. The error holds the compiler's first error and where
-// all its words are.
+// The library is kept in the cache folder under a hash of everything that decides what it is (sources, flags, compiler,
+// libtorch), so that a second call only looks for it. Processes and goroutines that compile the same at once do so
+// twice and agree on one file. The error holds the compiler's first error and where all its words are.
 func CompileOps(ctx context.Context, name string, sources map[string][]byte, flags ...string) (string, error) {
 	if !filepath.IsLocal(name) || strings.ContainsRune(name, '/') {
 		return "", fmt.Errorf("compiling operators: %q is not a plain name", name)

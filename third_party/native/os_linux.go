@@ -65,8 +65,8 @@ func syncDisk(dir string) error {
 	return unix.Syncfs(int(f.Fd()))
 }
 
-// run starts cmd and waits. The program and those that it starts are killed when ctx ends and also when this process dies, so that no
-// download or compiler outlives a killed set-up.
+// run starts cmd and waits. The program and those that it starts are killed when ctx ends and also when this process
+// dies, so that no download or compiler outlives a killed set-up.
 func run(ctx context.Context, cmd *exec.Cmd) error {
 	// The kernel sends the death signal when the starting *thread* ends, so stay on it.
 	runtime.LockOSThread()
@@ -94,12 +94,13 @@ func run(ctx context.Context, cmd *exec.Cmd) error {
 	return err
 }
 
-// killPatience is how long programs have between the request to end and the end. Ninja needs it: its compilers are in groups of their own, and only
-// ninja ends them.
+// killPatience is how long programs have between the request to end and the end. Ninja needs it: its compilers are in
+// groups of their own, and only ninja ends them.
 const killPatience = 3 * time.Second
 
-// guard starts a shell that kills a process group when this process dies: a death signal reaches the program that was started, not what that one
-// started. The shell notices by its standard input, a pipe whose other end is here alone. The function that guard returns ends it.
+// guard starts a shell that kills a process group when this process dies: a death signal reaches the program that was
+// started, not what that one started. The shell notices by its standard input, a pipe whose other end is here alone.
+// The function that guard returns ends it.
 func guard(group int) (stop func()) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -54,7 +54,8 @@ func downloadWheel(ctx context.Context, w io.Writer, pip []string, wh *wheel, di
 	if err := os.MkdirAll(tmp, 0o755); err != nil {
 		return "", err
 	}
-	// The hash in the requirement makes pip take exactly this file, also where an index offers other builds of the version.
+	// The hash in the requirement makes pip take exactly this file, also where an index offers other builds of the
+	// version.
 	req := filepath.Join(dir, "requirement.txt")
 	line := fmt.Sprintf("%s==%s --hash=sha256:%s\n", wh.Name, wh.Version, wh.SHA256)
 	if err := os.WriteFile(req, []byte(line), 0o644); err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// GOSPML_NATIVE=1 compiles the kernels of the fused losses for this processor's instruction set alone, which is a third of the work after an edit. It is part
-// of the libraries' key, so programs need it too.
+// GOSPML_NATIVE=1 compiles the kernels of the fused losses for this processor's instruction set alone, which is a third
+// of the work after an edit. It is part of the libraries' key, so programs need it too.
 
 func checkNative() error {
 	if v := os.Getenv("GOSPML_NATIVE"); v != "" && v != "0" && v != "1" {

@@ -30,10 +30,12 @@ type Result struct {
 
 // Setup makes everything ready that the packages of this module load: it takes libtorch from LIBTORCH, the cache, an
 // importable Python torch of the supported version, or else downloads it; and builds the C++ libraries of exactly this
-// program's sources. What is already there is left alone. It prints to w what it takes and does, with sizes and progress.
+// program's sources. What is already there is left alone. It prints to w what it takes and does, with sizes and
+// progress.
 //
-// Set-ups of several processes wait for each other while one downloads, and while one builds the same sources. When ctx ends, the programs it started are killed and nothing
-// half-done is left in use. Errors are one sentence that names the next command.
+// Set-ups of several processes wait for each other while one downloads, and while one builds the same sources. When ctx
+// ends, the programs it started are killed and nothing half-done is left in use. Errors are one sentence that names the
+// next command.
 func Setup(ctx context.Context, w io.Writer, o Options) (*Result, error) {
 	l, err := embeddedLock()
 	if err != nil {
@@ -239,8 +241,8 @@ func pythonTorch(ctx context.Context) *Torch {
 	return &Torch{Dir: dir, Source: "python"}
 }
 
-// usableCheckout returns the checkout around the working folder if this program was compiled in it and its C++ sources are those in this
-// program, else "".
+// usableCheckout returns the checkout around the working folder if this program was compiled in it and its C++ sources
+// are those in this program, else "".
 func usableCheckout(w io.Writer) (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Programs are started by absolute path, in a folder that the caller names, with a PATH of absolute folders: Python takes modules from the working
-// folder, the preprocessor headers, and an empty or relative entry of PATH programs. Setup may run in a folder that somebody else filled.
+// Programs are started by absolute path, in a folder that the caller names, with a PATH of absolute folders: Python
+// takes modules from the working folder, the preprocessor headers, and an empty or relative entry of PATH programs.
+// Setup may run in a folder that somebody else filled.
 
 // command is a program to start in dir.
 func command(ctx context.Context, dir, program string, args ...string) *exec.Cmd {
@@ -71,8 +72,9 @@ func lookPath(program string) (string, error) {
 	return "", &exec.Error{Name: program, Err: exec.ErrNotFound}
 }
 
-// builtFrom is the checkout that this program was compiled in; "" where it was built with -trimpath or the checkout is gone. Only there a build
-// folder is taken up again: CMake runs what its cache names, and a folder that merely looks like a checkout may have come with one.
+// builtFrom is the checkout that this program was compiled in; "" where it was built with -trimpath or the checkout is
+// gone. Only there a build folder is taken up again: CMake runs what its cache names, and a folder that merely looks
+// like a checkout may have come with one.
 var builtFrom = func() string {
 	_, file, _, _ := runtime.Caller(0)
 	if !filepath.IsAbs(file) {

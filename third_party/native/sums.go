@@ -33,7 +33,8 @@ func (e *damage) Is(target error) bool { return target == ErrDamaged || target =
 // sumsFile is in each folder that a set-up installs libraries into.
 const sumsFile = ".gospml-sums.json"
 
-// fileSum is what a set-up notes of a library: the hash decides, size and time save reading half a gigabyte at each start of a program.
+// fileSum is what a set-up notes of a library: the hash decides, size and time save reading half a gigabyte at each
+// start of a program.
 type fileSum struct {
 	SHA256   string `json:"sha256"`
 	Size     int64  `json:"size"`
@@ -61,8 +62,8 @@ func (s sums) write(dir string) error {
 	return atomicfile.WriteBytes(filepath.Join(dir, sumsFile), 0o644, append(b, '\n'))
 }
 
-// forgetSums removes the notes of a folder whose libraries are about to be replaced: a program that starts meanwhile must not take the new ones
-// for damaged.
+// forgetSums removes the notes of a folder whose libraries are about to be replaced: a program that starts meanwhile
+// must not take the new ones for damaged.
 func forgetSums(dir string) error {
 	if err := os.Remove(filepath.Join(dir, sumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -70,7 +71,8 @@ func forgetSums(dir string) error {
 	return nil
 }
 
-// noteSums writes down what the libraries of a folder are now. Those that are noted and unchanged are not read again, unless they are new.
+// noteSums writes down what the libraries of a folder are now. Those that are noted and unchanged are not read again,
+// unless they are new.
 func noteSums(dir string, names []string, isNew bool) error {
 	s := readSums(dir)
 	if s == nil {
@@ -103,8 +105,8 @@ func noteSums(dir string, names []string, isNew bool) error {
 	return s.write(dir)
 }
 
-// check compares one library with the notes: by size and time, and by its hash where the time is another, or full says so. A time that
-// has changed with the same content (a copied cache) is noted, where the folder can be written.
+// check compares one library with the notes: by size and time, and by its hash where the time is another, or full says
+// so. A time that has changed with the same content (a copied cache) is noted, where the folder can be written.
 func (s sums) check(dir, name string, full bool) error {
 	path := filepath.Join(dir, name)
 	want, noted := s[name]
@@ -175,7 +177,8 @@ func hashFile(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// whole refuses an ELF file that ends before its own tables say: the loader would map it and the process die at the first touch.
+// whole refuses an ELF file that ends before its own tables say: the loader would map it and the process die at the
+// first touch.
 func whole(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -212,7 +215,8 @@ func whole(path string) error {
 	return nil
 }
 
-// removeDamaged deletes the libraries of a folder that are not what was installed, so that the set-up installs them again, and says so.
+// removeDamaged deletes the libraries of a folder that are not what was installed, so that the set-up installs them
+// again, and says so.
 func removeDamaged(w io.Writer, dir string, names []string) error {
 	s := readSums(dir)
 	for _, name := range names {
@@ -232,8 +236,8 @@ func removeDamaged(w io.Writer, dir string, names []string) error {
 	return nil
 }
 
-// Verify reads every library that set-ups installed and compares its hash with what they noted, and looks at who may write the cache folder. It
-// returns how many libraries it read and what is wrong, each with the command that mends it.
+// Verify reads every library that set-ups installed and compares its hash with what they noted, and looks at who may
+// write the cache folder. It returns how many libraries it read and what is wrong, each with the command that mends it.
 func Verify() (libraries int, wrong []error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -257,7 +261,8 @@ func Verify() (libraries int, wrong []error) {
 	return libraries, append(wrong, checkOwners(cache, slices.Sorted(maps.Keys(dirs)))...)
 }
 
-// checkOwners names the folders of the cache that somebody else owns or anybody may write: what lies there runs in every program of ours.
+// checkOwners names the folders of the cache that somebody else owns or anybody may write: what lies there runs in
+// every program of ours.
 func checkOwners(cache string, dirs []string) []error {
 	var wrong []error
 	for _, dir := range append([]string{cache, filepath.Join(cache, "lib"), filepath.Join(cache, "ops")}, dirs...) {

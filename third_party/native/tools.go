@@ -24,8 +24,9 @@ var oldestCMake = []int{3, 18}
 // need is a program or library that building lacks.
 type need struct{ what, pkg string }
 
-// findTools looks for everything that building needs. What is missing it installs as root with apt-get; else it fetches CMake and ninja, which come as wheels, into the
-// cache, and names the rest in one sentence with one command, before anything large is downloaded. The caller holds setup.lock.
+// findTools looks for everything that building needs. What is missing it installs as root with apt-get; else it fetches
+// CMake and ninja, which come as wheels, into the cache, and names the rest in one sentence with one command, before
+// anything large is downloaded. The caller holds setup.lock.
 func findTools(ctx context.Context, w io.Writer, l *lock, cache string) (*tools, error) {
 	t, missing := lookForTools(ctx, w, l, cache)
 	if len(missing) > 0 && os.Geteuid() == 0 && haveApt() {

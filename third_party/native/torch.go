@@ -41,7 +41,8 @@ func FindTorch() (*Torch, error) {
 	return nil, fmt.Errorf("%w: libtorch %s is not on this machine; run `%s`", ErrNotFound, TorchVersion, SetupCommand)
 }
 
-// check refuses libraries that are not what a set-up installed, by size and time (the hash where the time is another), and those that are cut.
+// check refuses libraries that are not what a set-up installed, by size and time (the hash where the time is another),
+// and those that are cut.
 func (t *Torch) check() error {
 	if t.Source == "cache" {
 		if wrong := checkFolder(filepath.Dir(t.Dir), false); len(wrong) > 0 {
@@ -111,7 +112,8 @@ func (t *Torch) Preload() []string {
 	)...)
 }
 
-// find returns the first match of each pattern that has one. "torch/" stands for t.Dir, whatever its name, "nvidia/" for the folder beside it.
+// find returns the first match of each pattern that has one. "torch/" stands for t.Dir, whatever its name, "nvidia/"
+// for the folder beside it.
 func (t *Torch) find(patterns ...string) []string {
 	var out []string
 	for _, p := range patterns {
@@ -166,8 +168,8 @@ func (t *Torch) headers() bool {
 	return err == nil
 }
 
-// PreloadGPU lists the libraries of the CUDA part to open after Preload's: NVIDIA's by absolute path, as the wheels lay them out, those that others
-// need first, then libtorch's.
+// PreloadGPU lists the libraries of the CUDA part to open after Preload's: NVIDIA's by absolute path, as the wheels lay
+// them out, those that others need first, then libtorch's.
 func (t *Torch) PreloadGPU() []string {
 	var patterns []string
 	for _, name := range []string{

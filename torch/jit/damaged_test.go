@@ -47,8 +47,9 @@ func TestDamagedBytes(t *testing.T) {
 	require.Greater(t, refused, 100)
 }
 
-// TestDamagedCode changes the code of an archive, with right checksums, which is what TorchScript's parser has to stand: each file loads or is an
-// error. It runs in processes of its own, so that one that ends is seen. What keeps the parser busy is counted, for it cannot be interrupted.
+// TestDamagedCode changes the code of an archive, with right checksums, which is what TorchScript's parser has to
+// stand: each file loads or is an error. It runs in processes of its own, so that one that ends is seen. What keeps the
+// parser busy is counted, for it cannot be interrupted.
 func TestDamagedCode(t *testing.T) {
 	if from := os.Getenv("GOSPML_DAMAGED"); from != "" {
 		loadDamaged(t, from)
@@ -115,8 +116,8 @@ func loadDamaged(t *testing.T, span string) {
 	}
 }
 
-// writeMutant copies the archive with a few bytes of one code entry or pickle changed, repeated or cut out. In every fourth the pickles of the
-// places in the code are unreadable too, which libtorch's own text of an error asks for.
+// writeMutant copies the archive with a few bytes of one code entry or pickle changed, repeated or cut out. In every
+// fourth the pickles of the places in the code are unreadable too, which libtorch's own text of an error asks for.
 func writeMutant(t *testing.T, r *rand.Rand, path string) {
 	t.Helper()
 	z, err := zip.OpenReader(testroot.Testdata("jit", "scripted.pt"))

@@ -147,7 +147,8 @@ func (m *Module) Forward(args ...any) (*torch.Tensor, error) {
 	return t, nil
 }
 
-// Call calls a method. Autograd records it as it records anything else; inside a scope the result's tensors belong to it.
+// Call calls a method. Autograd records it as it records anything else; inside a scope the result's tensors belong to
+// it.
 func (m *Module) Call(method string, args ...any) (result any, err error) {
 	what := "calling " + method
 	e := encoder{op: "jit " + method}

@@ -58,16 +58,17 @@ func (f *File) invalid(format string, args ...any) error {
 // defaultLimit is what SetLimit set.
 var defaultLimit atomic.Int64
 
-// SetLimit lets the structure of each file that is opened in this process from now on take up to bytes of memory, if that is more than [Open] allows
-// by itself, and returns the limit before. It is for programs whose user vouches for files with very many objects; 0 is the default. It is safe
-// from many goroutines.
+// SetLimit lets the structure of each file that is opened in this process from now on take up to bytes of memory, if
+// that is more than [Open] allows by itself, and returns the limit before. It is for programs whose user vouches for
+// files with very many objects; 0 is the default. It is safe from many goroutines.
 func SetLimit(bytes int64) (before int64) { return defaultLimit.Swap(max(bytes, 0)) }
 
-// Open opens a file and reads its structure. The file stays open until Close. The structure may take the file's size and 1 MB of memory, and
-// what tensors cost: up to 3 KB for each, 256 MB for all.
+// Open opens a file and reads its structure. The file stays open until Close. The structure may take the file's size
+// and 1 MB of memory, and what tensors cost: up to 3 KB for each, 256 MB for all.
 func Open(path string) (*File, error) { return OpenLimit(path, 0) }
 
-// OpenLimit is Open for a trusted file whose structure may take up to limit bytes of memory, if that is more than Open allows.
+// OpenLimit is Open for a trusted file whose structure may take up to limit bytes of memory, if that is more than Open
+// allows.
 func OpenLimit(path string, limit int64) (*File, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -272,8 +273,8 @@ const (
 	legacyVersion = 1001
 )
 
-// readLegacy reads the stream of before 1.6: the pickles of a magic number, a version, facts about the machine, the structure
-// and the storages' keys, then each storage's number of elements and its bytes.
+// readLegacy reads the stream of before 1.6: the pickles of a magic number, a version, facts about the machine, the
+// structure and the storages' keys, then each storage's number of elements and its bytes.
 func (f *File) readLegacy(b *budget, magic [4]byte) error {
 	if magic[0] != 0x80 {
 		return f.notLegacy(magic)
@@ -441,8 +442,8 @@ func (f *File) Format() Format { return f.format }
 // Root returns the structure; see the types of this package. It must not be changed.
 func (f *File) Root() any { return f.root }
 
-// Storages returns the storages in the order in which the structure first refers to them. Views, which only files of before
-// PyTorch 0.4 have, are not listed; their root is.
+// Storages returns the storages in the order in which the structure first refers to them. Views, which only files of
+// before PyTorch 0.4 have, are not listed; their root is.
 func (f *File) Storages() []*Storage { return append([]*Storage(nil), f.storages...) }
 
 // String names the file.

@@ -17,9 +17,10 @@ const slack = 1 << 20
 // reserve is the part of it that the reader's own buffers take.
 const reserve = 160 << 10
 
-// A tensor costs about 1,700 bytes of Go's memory beside its elements (name, shape, strides, storage, entry of the archive, memo), and torch.save
-// spends over 80 bytes of pickle on it. So a tensor adds perTensor to the account, but no more than perByte for each byte of pickle since the
-// last one, and all tensors together no more than tensorLimit: a file of nothing but tensors is read, one that repeats a tensor in five bytes is not.
+// A tensor costs about 1,700 bytes of Go's memory beside its elements (name, shape, strides, storage, entry of the
+// archive, memo), and torch.save spends over 80 bytes of pickle on it. So a tensor adds perTensor to the account, but
+// no more than perByte for each byte of pickle since the last one, and all tensors together no more than tensorLimit: a
+// file of nothing but tensors is read, one that repeats a tensor in five bytes is not.
 const (
 	perTensor   = 3 << 10
 	perByte     = 32

@@ -59,7 +59,8 @@ func rebuildTensor(v *vm, args Tuple) (any, error) {
 	return t, err
 }
 
-// rebuildTensorV3 is _rebuild_tensor_v3(storage, offset, size, stride, requires_grad, backward_hooks, dtype[, metadata]).
+// rebuildTensorV3 is _rebuild_tensor_v3(storage, offset, size, stride, requires_grad, backward_hooks, dtype[,
+// metadata]).
 func rebuildTensorV3(v *vm, args Tuple) (any, error) {
 	if err := arity(args, 7, 8); err != nil {
 		return nil, err
@@ -115,7 +116,8 @@ func noMetadata(m any) error {
 	return nil
 }
 
-// rebuildParameter is _rebuild_parameter(data, requires_grad, backward_hooks[, state]) and Parameter(data[, requires_grad]).
+// rebuildParameter is _rebuild_parameter(data, requires_grad, backward_hooks[, state]) and Parameter(data[,
+// requires_grad]).
 func rebuildParameter(v *vm, args Tuple) (any, error) {
 	if err := arity(args, 1, 4); err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ import (
 	"github.com/gospml/gospml/internal/testroot"
 )
 
-// TestManySmallTensors reads files that torch.save wrote of hundreds to thousands of small tensors (testdata/pth/small.py).
+// TestManySmallTensors reads files that torch.save wrote of hundreds to thousands of small tensors
+// (testdata/pth/small.py).
 func TestManySmallTensors(t *testing.T) {
 	text, err := os.ReadFile(testroot.Testdata("pth", "small", "expected.json"))
 	require.NoError(t, err)
@@ -85,7 +86,8 @@ func eachTensor(x any, name string, visit func(name string, t *Tensor)) {
 	}
 }
 
-// TestRepeatedTensors: what raises the account for a tensor is bounded by its share of the pickle, so one that is made again in five bytes is a bomb.
+// TestRepeatedTensors: what raises the account for a tensor is bounded by its share of the pickle, so one that is made
+// again in five bytes is a bomb.
 func TestRepeatedTensors(t *testing.T) {
 	parts := tup(storageID("FloatStorage", "0", num(4)), num(0), tup(num(4)), tup(num(1)), "\x89", hooks)
 	again := "h\x01h\x02R"

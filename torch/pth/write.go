@@ -12,8 +12,8 @@ import (
 	"github.com/gospml/gospml/internal/atomicfile"
 )
 
-// NamedTensor is a tensor to be written: its bytes little-endian and row-major, in Data or, so that a tensor on a device is copied
-// only when its turn comes, written by Stream.
+// NamedTensor is a tensor to be written: its bytes little-endian and row-major, in Data or, so that a tensor on a
+// device is copied only when its turn comes, written by Stream.
 type NamedTensor struct {
 	Name   string
 	Dtype  Dtype
@@ -22,8 +22,8 @@ type NamedTensor struct {
 	Stream func(w io.Writer) error // used instead of Data if set; must write exactly that size
 }
 
-// Write writes a state dict (an OrderedDict of tensors in the given order, each with its own storage) as torch.save does. The
-// file appears under path as a whole, replacing what was there, or not at all.
+// Write writes a state dict (an OrderedDict of tensors in the given order, each with its own storage) as torch.save
+// does. The file appears under path as a whole, replacing what was there, or not at all.
 func Write(path string, tensors []NamedTensor) error {
 	sizes, err := checkAll(tensors) // before any file is made
 	if err != nil {

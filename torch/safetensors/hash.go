@@ -11,7 +11,8 @@ import (
 	"os"
 )
 
-// WriteSum is Write that gives the SHA-256 of the file too, as Hash would: it is computed beside the writing, from what was meant to be written.
+// WriteSum is Write that gives the SHA-256 of the file too, as Hash would: it is computed beside the writing, from what
+// was meant to be written.
 func WriteSum(path string, tensors []Tensor, metadata map[string]string) (sum string, err error) {
 	plan, err := newPlan(tensors, metadata)
 	if err != nil {

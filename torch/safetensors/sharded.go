@@ -31,8 +31,8 @@ type Sharded struct {
 	names  []string // in the order of the shards and of their data
 }
 
-// OpenSharded opens an index and every shard that it names, which must lie in the same folder, and checks that they hold
-// exactly the tensors that the index says.
+// OpenSharded opens an index and every shard that it names, which must lie in the same folder, and checks that they
+// hold exactly the tensors that the index says.
 func OpenSharded(index string) (*Sharded, error) {
 	invalid := func(format string, args ...any) error {
 		return &FormatError{Path: index, Reason: fmt.Sprintf(format, args...)}
@@ -231,10 +231,10 @@ func (s *Sharded) shard(name string) (*File, error) {
 // String names the index.
 func (s *Sharded) String() string { return s.path }
 
-// WriteSharded writes the tensors into files of at most maxShard bytes of data, in the given order, and an index, all into dir,
-// with Hugging Face's names: <name>-00001-of-00003.safetensors, …, <name>.safetensors.index.json. A tensor larger than
-// maxShard gets a shard of its own; what fits into one shard becomes <name>.safetensors without an index. Every file appears
-// as a whole, the index last. It returns the path to open: the index or the single file.
+// WriteSharded writes the tensors into files of at most maxShard bytes of data, in the given order, and an index, all
+// into dir, with Hugging Face's names: <name>-00001-of-00003.safetensors, …, <name>.safetensors.index.json. A tensor
+// larger than maxShard gets a shard of its own; what fits into one shard becomes <name>.safetensors without an index.
+// Every file appears as a whole, the index last. It returns the path to open: the index or the single file.
 func WriteSharded(dir, name string, tensors []Tensor, metadata map[string]string, maxShard int64) (string, error) {
 	if maxShard <= 0 {
 		return "", fmt.Errorf("writing %s: a shard of at most %d bytes holds nothing", filepath.Join(dir, name), maxShard)

@@ -117,7 +117,8 @@ USER 65534
 ENTRYPOINT `+entry+"\n"), 0o644)
 }
 
-// tryBundle labels a picture with the bundle in an environment that has nothing else of ours, and times it from the start of the program.
+// tryBundle labels a picture with the bundle in an environment that has nothing else of ours, and times it from the
+// start of the program.
 func tryBundle(ctx context.Context, dir string, photo []byte) (time.Duration, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// TestBundle runs a bundle where there is nothing but glibc: no shell, no /proc, no C++ library, no libtorch, no Python.
+// TestBundle runs a bundle where there is nothing but glibc: no shell, no /proc, no C++ library, no libtorch, no
+// Python.
 func TestBundle(t *testing.T) {
 	dir := tinySet(t, 2)
 	run, root := filepath.Join(dir, "run"), filepath.Join(dir, "root")
@@ -82,8 +83,8 @@ func TestBundle(t *testing.T) {
 	require.Contains(t, said, "GOSPML_CACHE")
 }
 
-// oldSystem reads which versions of the system's symbols everything in a bundle imports, but the C++ runtime that older systems do not take: RHEL 9 and
-// Ubuntu 22.04 have glibc 2.34 and the libstdc++ of GCC 11.
+// oldSystem reads which versions of the system's symbols everything in a bundle imports, but the C++ runtime that older
+// systems do not take: RHEL 9 and Ubuntu 22.04 have glibc 2.34 and the libstdc++ of GCC 11.
 func oldSystem(t *testing.T, app string) {
 	t.Helper()
 	read := 0

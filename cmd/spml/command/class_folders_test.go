@@ -35,8 +35,8 @@ func classFolders(t *testing.T, n int) string {
 	return dir
 }
 
-// TestClassFoldersAreScored: folders of photos, one label each, show a score of the observed labels on a drawn part, choose the epoch by it, and say n/a where
-// nothing can be said: on the screen, in the files and on the page.
+// TestClassFoldersAreScored: folders of photos, one label each, show a score of the observed labels on a drawn part,
+// choose the epoch by it, and say n/a where nothing can be said: on the screen, in the files and on the page.
 func TestClassFoldersAreScored(t *testing.T) {
 	dir, run := classFolders(t, 60), filepath.Join(t.TempDir(), "run")
 	args := []string{"train", "--data", dir, "--method", "em", "--backbone", "small_cnn", "--image-size", "32", "--epochs", "2", "--threads", "1", "--run"}

@@ -284,7 +284,8 @@ const (
 	encodePart = 256        // pictures between two writes
 )
 
-// encodePictures encodes files in parts. Features of finished parts lie in OUT.partial, so that a second run need not compute them again.
+// encodePictures encodes files in parts. Features of finished parts lie in OUT.partial, so that a second run need not
+// compute them again.
 func (o *encodeFlags) encodePictures(cmd *cobra.Command, m *clip.Model, paths []string, out nn.StateDict) error {
 	if o.wants("patch_tokens") || o.wants("pixel_values") { // all of it in memory, in one go
 		var x *torch.Tensor

@@ -14,7 +14,8 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// TestCompareShowsItsRuns: the number of runs is said first, then what each does and what is left; a stopped comparison names its own way on, and goes it.
+// TestCompareShowsItsRuns: the number of runs is said first, then what each does and what is left; a stopped comparison
+// names its own way on, and goes it.
 func TestCompareShowsItsRuns(t *testing.T) {
 	args := []string{"compare", "--data", "shapes", "--data-options", "train=64,val=16,test=16", "--image-size", "16", "--methods", "an,em", "--seeds", "1", "--epochs", "2", "--progress", "json", "--run", filepath.Join(t.TempDir(), "cmp")}
 	code, _, stderr := spml(t, nil, args...)

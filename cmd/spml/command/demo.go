@@ -21,7 +21,8 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// demoMethods are the rows of the demo's table; AN is the baseline. VLPL's temperature and threshold are those of results/vlm_shapes.csv.
+// demoMethods are the rows of the demo's table; AN is the baseline. VLPL's temperature and threshold are those of
+// results/vlm_shapes.csv.
 var demoMethods = []struct {
 	title   string
 	variant compare.Variant
@@ -164,7 +165,8 @@ func demoAttention(ctx context.Context, errs io.Writer, dir string, seed uint32)
 	return filepath.Join(to, "sheet.png"), e.all(ctx, errs, files)
 }
 
-// chanceLevel is the mAP of random scores on the test pictures of a seed: the mean share of positives over the classes, in percent.
+// chanceLevel is the mAP of random scores on the test pictures of a seed: the mean share of positives over the classes,
+// in percent.
 func chanceLevel(seed uint32) (float64, error) {
 	c, err := train.Config{Data: train.ShapesName, Method: "an", Seed: seed}.Resolve()
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/gospml/gospml/npy"
 )
 
-// breakDisk lets the calls to the file system fail from the given one on, counted from the moment when the first checkpoint is whole: "7 ENOSPC". The program is a test's.
+// breakDisk lets the calls to the file system fail from the given one on, counted from the moment when the first
+// checkpoint is whole: "7 ENOSPC". The program is a test's.
 func breakDisk(text string) {
 	if text == "" {
 		return
@@ -42,8 +43,9 @@ func breakDisk(text string) {
 	})
 }
 
-// TestBrokenDisk fills the disk, and breaks it, at a write of a training process: it ends with 74 and names the cause, the checkpoint before is whole, and the run goes
-// on from it to the weights of one that nothing disturbed. GOSPML_DISK=all breaks every call in turn.
+// TestBrokenDisk fills the disk, and breaks it, at a write of a training process: it ends with 74 and names the cause,
+// the checkpoint before is whole, and the run goes on from it to the weights of one that nothing disturbed.
+// GOSPML_DISK=all breaks every call in turn.
 func TestBrokenDisk(t *testing.T) {
 	dir := tinySet(t, 4)
 	values := make([]float32, 20*8)

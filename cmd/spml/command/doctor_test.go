@@ -12,7 +12,8 @@ import (
 	"github.com/gospml/gospml/third_party/native"
 )
 
-// TestDoctorOfDamagedLibraries: a library that is cut, changed or replaced is a finding with the command that mends it, never the doctor's end.
+// TestDoctorOfDamagedLibraries: a library that is cut, changed or replaced is a finding with the command that mends it,
+// never the doctor's end.
 func TestDoctorOfDamagedLibraries(t *testing.T) {
 	st, err := native.Describe()
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/gospml/gospml/spml/model"
 )
 
-// TestMainPathsOnDrawnPictures takes the way of a user with what is in the repository, no data root: look at data, train, score, label odd and broken photos,
-// tag in a program, and label by the built-in CLIP.
+// TestMainPathsOnDrawnPictures takes the way of a user with what is in the repository, no data root: look at data,
+// train, score, label odd and broken photos, tag in a program, and label by the built-in CLIP.
 func TestMainPathsOnDrawnPictures(t *testing.T) {
 	photos, run := testroot.Testdata("pictures", "photos"), filepath.Join(t.TempDir(), "run")
 	succeed := func(args ...string) string {

@@ -22,7 +22,8 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// dryFlags are those of the commands that can say what they would do. Without --measure nothing is read, so the answer is there at once.
+// dryFlags are those of the commands that can say what they would do. Without --measure nothing is read, so the answer
+// is there at once.
 type dryFlags struct{ dry, measure bool }
 
 func (d *dryFlags) add(cmd *cobra.Command) {
@@ -36,7 +37,8 @@ type setting struct {
 	value any
 }
 
-// settingsOf are all settings of a resolved configuration, in the order of the documentation, with every parameter of its loss.
+// settingsOf are all settings of a resolved configuration, in the order of the documentation, with every parameter of
+// its loss.
 func settingsOf(c train.Config) ([]setting, error) {
 	params, err := c.LossValues()
 	if err != nil {
@@ -56,7 +58,8 @@ func settingsOf(c train.Config) ([]setting, error) {
 	return out, nil
 }
 
-// checkPaths tells what a run would stumble over first: a path that names nothing. A data set may be one of a folder's: labels/voc for labels/voc_train.txt.
+// checkPaths tells what a run would stumble over first: a path that names nothing. A data set may be one of a folder's:
+// labels/voc for labels/voc_train.txt.
 func checkPaths(c train.Config) error {
 	for _, p := range []struct{ flag, path string }{{"data", c.Data}, {"weights", c.Weights}, {"clip", c.Clip}, {"init", c.Init}} {
 		if p.path == "" || p.path == train.ShapesName || p.path == train.BuiltinClip {
@@ -138,7 +141,8 @@ type dryRow struct {
 	settings, first []setting
 }
 
-// dryRows prints the settings of the rows that o would train and what the rows left out need: what all rows share once, then the rest row by row.
+// dryRows prints the settings of the rows that o would train and what the rows left out need: what all rows share once,
+// then the rest row by row.
 func dryRows(cmd *cobra.Command, o compare.Options, left []reproduce.Row, asJSON bool) error {
 	rows, err := resolvedRows(o)
 	if err != nil {

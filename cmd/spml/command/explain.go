@@ -179,8 +179,9 @@ func (e *explainer) photo(ctx context.Context, p photo, name string) ([]overlay.
 	return row, nil
 }
 
-// pictureNames gives each photo a name of its own for the pictures made of it: the file's without its ending, where two share that the path's parts joined by
-// "_", and a number behind what is still taken. Case does not tell names apart, because some file systems do not.
+// pictureNames gives each photo a name of its own for the pictures made of it: the file's without its ending, where two
+// share that the path's parts joined by "_", and a number behind what is still taken. Case does not tell names apart,
+// because some file systems do not.
 func pictureNames(photos []string) []string {
 	stem := func(p string) string { return strings.TrimSuffix(filepath.Base(p), filepath.Ext(p)) }
 	count := map[string]int{"sheet": 2} // sheet.png is the sheet's

@@ -22,7 +22,8 @@ const (
 	shownPhoto   = `a\x1b[31m\u202egnp.\nspml: forged.png`
 )
 
-// hostileFolder is drawn pictures of which a class and the first three photos have such names; the second photo is damaged.
+// hostileFolder is drawn pictures of which a class and the first three photos have such names; the second photo is
+// damaged.
 func hostileFolder(t *testing.T, class string) string {
 	dir := drawnFolder(t, 24)
 	f, err := os.Open(filepath.Join(dir, "labels.csv"))
@@ -63,7 +64,8 @@ func fit(t *testing.T, what, text string) {
 	}
 }
 
-// No name of a file or a class and no error reaches a person's terminal as it is, and files for programs have every byte of it.
+// No name of a file or a class and no error reaches a person's terminal as it is, and files for programs have every
+// byte of it.
 func TestHostileNames(t *testing.T) {
 	const turned = "cat\u202egod" // training takes no class with control characters
 	dir, strange := hostileFolder(t, turned), hostileFolder(t, hostileClass)

@@ -21,8 +21,8 @@ func Main() {
 	os.Exit(code)
 }
 
-// signals gives a context that SIGINT cancels, and that SIGTERM and SIGUSR1 (which Slurm sends before a time limit) end with train.ErrStop, so that
-// a run saves a checkpoint. A second signal ends the process at once.
+// signals gives a context that SIGINT cancels, and that SIGTERM and SIGUSR1 (which Slurm sends before a time limit) end
+// with train.ErrStop, so that a run saves a checkpoint. A second signal ends the process at once.
 func signals() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	got := make(chan os.Signal, 1)

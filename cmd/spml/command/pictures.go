@@ -20,8 +20,9 @@ func isPicture(name string) bool {
 	return false
 }
 
-// picturesIn yields the photos that paths name; a folder stands for its pictures, in order of name, with those of the folders below it
-// where deep. A path that cannot be looked at is yielded as a photo where missing, else it is an error; so is a folder without pictures.
+// picturesIn yields the photos that paths name; a folder stands for its pictures, in order of name, with those of the
+// folders below it where deep. A path that cannot be looked at is yielded as a photo where missing, else it is an
+// error; so is a folder without pictures.
 func picturesIn(paths iter.Seq2[string, error], deep, missing bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for p, err := range paths {
@@ -101,7 +102,8 @@ func namesOf(what string, r io.Reader) iter.Seq2[string, error] {
 	}
 }
 
-// namesFrom yields the paths of the arguments, with those of the standard input in the place of -, then those of a list.
+// namesFrom yields the paths of the arguments, with those of the standard input in the place of -, then those of a
+// list.
 func namesFrom(args []string, list string, stdin io.Reader) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for _, a := range args {

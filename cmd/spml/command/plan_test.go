@@ -15,7 +15,8 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// A plan of two stages says how much memory the run will take at most: it takes that, within a tenth, and the stages' time is in the sum.
+// A plan of two stages says how much memory the run will take at most: it takes that, within a tenth, and the stages'
+// time is in the sum.
 func TestPlanOfTwoStages(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
@@ -54,7 +55,8 @@ func TestPlanOfTwoStages(t *testing.T) {
 	}
 }
 
-// highest is the most memory that a process has had in bytes, looked at until it ends. What wait4 says counts the memory of the process that started it too.
+// highest is the most memory that a process has had in bytes, looked at until it ends. What wait4 says counts the
+// memory of the process that started it too.
 func highest(pid int, ended <-chan struct{}) (bytes int64) {
 	for {
 		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {

@@ -19,8 +19,8 @@ import (
 // pagePhotos is how many photos a page holds at most.
 const pagePhotos = 200
 
-// predictPage writes photos with the probabilities of one model, or of two side by side (VLPL's Fig. 4), as one HTML file. A photo of a data set shows the labels
-// that it has; others the most probable ones.
+// predictPage writes photos with the probabilities of one model, or of two side by side (VLPL's Fig. 4), as one HTML
+// file. A photo of a data set shows the labels that it has; others the most probable ones.
 func predictPage(ctx context.Context, models []*model.Tagger, names [2]string, photos iter.Seq2[photo, error], top int, out string, errs io.Writer) error {
 	classes := models[0].Config.LabelNames
 	if len(models) > 1 && !slices.Equal(classes, models[1].Config.LabelNames) {

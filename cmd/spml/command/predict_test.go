@@ -204,7 +204,8 @@ func TestPredictMany(t *testing.T) {
 	require.Contains(t, stderr, "1 of 2 photos could not be labelled")
 }
 
-// Photos as phones write them have the labels of what Pillow's exif_transpose makes of them, to the last digit; --exif ignore takes them as they are stored.
+// Photos as phones write them have the labels of what Pillow's exif_transpose makes of them, to the last digit; --exif
+// ignore takes them as they are stored.
 func TestPredictOrientation(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	code, _, stderr := spml(t, nil, "train", "--data", tinySet(t, 12), "--method", "an", "--backbone", "small_cnn", "--image-size", "32", "--epochs", "1", "--run", run)

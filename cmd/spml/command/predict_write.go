@@ -30,7 +30,8 @@ const (
 	formatParquet = "parquet"
 )
 
-// labelWriter writes the labels of photos, each row with one call, so that a file that is cut off lacks the end of its last row at most.
+// labelWriter writes the labels of photos, each row with one call, so that a file that is cut off lacks the end of its
+// last row at most.
 type labelWriter struct {
 	format string
 	top    int

@@ -16,7 +16,8 @@ import (
 
 var embedded = regexp.MustCompile(`base64,([A-Za-z0-9+/=]+)`)
 
-// What a photo says beside its pixels (where it was taken, by whom, with what) reaches no page, table, checkpoint, cache or log of a run.
+// What a photo says beside its pixels (where it was taken, by whom, with what) reaches no page, table, checkpoint,
+// cache or log of a run.
 func TestNothingOfEXIF(t *testing.T) {
 	const marker = "GPS 48.8584 N 2.2945 E of a private garden"
 	dir := drawnFolder(t, 24)

@@ -25,8 +25,8 @@ const (
 // plainEvery is how often a line appears where there is no terminal.
 const plainEvery = 30 * time.Second
 
-// reporter shows a run: a bar on a terminal, a plain line every 30 s elsewhere, and a line for each epoch. As JSON it writes an object a line: {"note"}, {"step"} at most once a
-// second, {"epoch"}.
+// reporter shows a run: a bar on a terminal, a plain line every 30 s elsewhere, and a line for each epoch. As JSON it
+// writes an object a line: {"note"}, {"step"} at most once a second, {"epoch"}.
 type reporter struct {
 	w     io.Writer
 	kind  string
@@ -118,7 +118,8 @@ func (r *reporter) step(s train.Step) {
 	}
 }
 
-// runLeft estimates how long the run still takes, by the share of it that was done since its first training step here; 0: not known yet.
+// runLeft estimates how long the run still takes, by the share of it that was done since its first training step here;
+// 0: not known yet.
 func (r *reporter) runLeft(s train.Step) time.Duration {
 	if s.Phase != "train" || s.Epochs == 0 || s.Total == 0 {
 		return 0

@@ -12,7 +12,8 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// runsReporter shows the runs of a comparison on one reporter: a single run as train does, several at once by one line that names them. It is safe for many goroutines.
+// runsReporter shows the runs of a comparison on one reporter: a single run as train does, several at once by one line
+// that names them. It is safe for many goroutines.
 type runsReporter struct {
 	mu      sync.Mutex
 	r       *reporter

@@ -13,7 +13,8 @@ import (
 	"github.com/gospml/gospml/spml/train"
 )
 
-// Progress has a bar with rate and time left, plain lines without control characters, JSON that a program reads, or nothing.
+// Progress has a bar with rate and time left, plain lines without control characters, JSON that a program reads, or
+// nothing.
 func TestProgress(t *testing.T) {
 	show := func(kind string) string {
 		var b bytes.Buffer
@@ -43,7 +44,8 @@ func TestProgress(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(lines[2]), &e))
 	require.Equal(t, 70.0, e.Epoch.ValMAP)
 
-	// Where the loader holds the network up, and how long the run takes: ten seconds for a twentieth of it leave about 190.
+	// Where the loader holds the network up, and how long the run takes: ten seconds for a twentieth of it leave about
+	// 190.
 	for kind, want := range map[string]string{progressPlain: `^epoch 1/10 train loss 0\.5000, loader 25 %, run 3m1[01]s left: 50/100`, progressJSON: `"loader_share":0.25,"run_seconds_left":19[01]`, progressBar: `run 3m1[01]s left`} {
 		var b bytes.Buffer
 		r, err := newReporter(&b, kind)

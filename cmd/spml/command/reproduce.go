@@ -308,7 +308,8 @@ func fitCost(cmd *cobra.Command, o compare.Options) error {
 	return cost(cmd, o)
 }
 
-// cost measures the first steps of each kind of row and says what all rows take: methods that differ in their loss alone take the same.
+// cost measures the first steps of each kind of row and says what all rows take: methods that differ in their loss
+// alone take the same.
 func cost(cmd *cobra.Command, o compare.Options) error {
 	var (
 		measured     = map[string]*train.Plan{}
@@ -346,7 +347,8 @@ func cost(cmd *cobra.Command, o compare.Options) error {
 	return nil
 }
 
-// workOf tells apart runs whose steps take different work: other views, an image-text model in the loop, another head, two stages, other sizes.
+// workOf tells apart runs whose steps take different work: other views, an image-text model in the loop, another head,
+// two stages, other sizes.
 func workOf(m map[string]any) (string, error) {
 	method := fmt.Sprint(m["method"])
 	if method == train.DualCoOp {

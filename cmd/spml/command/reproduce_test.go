@@ -64,7 +64,8 @@ func TestReproduceWithoutFullLabels(t *testing.T) {
 	require.Regexp(t, `\| AN \| \d+\.\d\d`, out)
 }
 
-// Points of a sweep stand beside their published numbers; what is done is not done again; the recipe's deviations are printed.
+// Points of a sweep stand beside their published numbers; what is done is not done again; the recipe's deviations are
+// printed.
 func TestReproducePoints(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"reproduce", "gr:table3", "--as", "voc", "--data", testroot.Shared(t, "data", "miml"), "--frozen", "--features", testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"),
@@ -84,7 +85,8 @@ func TestReproducePoints(t *testing.T) {
 	require.Equal(t, before.ModTime(), after.ModTime())
 }
 
-// With fewer epochs than EM+APL's warm-up its row says why it does not run and what would, and the others run. A row takes settings of its own.
+// With fewer epochs than EM+APL's warm-up its row says why it does not run and what would, and the others run. A row
+// takes settings of its own.
 func TestReproduceLeavesOutWhatCannotRun(t *testing.T) {
 	args := []string{"reproduce", "em:table", "--data", "shapes", "--epochs", "4", "--only", "AN,EM+APL", "--dry-run"}
 	code, out, stderr := spml(t, nil, args...)
@@ -139,7 +141,8 @@ func TestReproduceEverything(t *testing.T) {
 	}
 }
 
-// The first and the last row of every table and figure take real steps; where time is short, of one for each kind of network and loop.
+// The first and the last row of every table and figure take real steps; where time is short, of one for each kind of
+// network and loop.
 func TestReproduceMeasures(t *testing.T) {
 	items, err := reproduce.Items()
 	require.NoError(t, err)
@@ -157,7 +160,8 @@ func TestReproduceMeasures(t *testing.T) {
 	}
 }
 
-// A dry run answers from the settings alone: a data set that cannot be read does not stop it, one that is not there does. Two stages are shown as two.
+// A dry run answers from the settings alone: a data set that cannot be read does not stop it, one that is not there
+// does. Two stages are shown as two.
 func TestDryRunReadsNothing(t *testing.T) {
 	dir := t.TempDir()
 	photos := filepath.Join(dir, "photos")

@@ -15,7 +15,8 @@ import (
 
 var tinyShapes = []string{"train", "--data", "shapes", "--data-options", "train=8,val=4,test=4", "--method", "em", "--epochs", "1", "--image-size", "32"}
 
-// TestRunFolderIsMade: what a run that was given no folder took hours for is kept, in a folder that it names at the start.
+// TestRunFolderIsMade: what a run that was given no folder took hours for is kept, in a folder that it names at the
+// start.
 func TestRunFolderIsMade(t *testing.T) {
 	t.Chdir(t.TempDir())
 	code, out, stderr := spml(t, nil, tinyShapes...)

@@ -149,7 +149,8 @@ func TestProgressOnScreen(t *testing.T) {
 	}
 }
 
-// A terminal that is made narrower and wider while the run goes on keeps the lines of the run and has one line of progress.
+// A terminal that is made narrower and wider while the run goes on keeps the lines of the run and has one line of
+// progress.
 func TestProgressResized(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, 120, []string{"GOSPML_TEST_PROGRESS=run "}, nil)
@@ -163,7 +164,8 @@ func TestProgressResized(t *testing.T) {
 	require.Equal(t, 2, strings.Count(unwrapped(rows), "runepoch"))
 }
 
-// tmux breaks a line that no longer fits into several and draws Chinese letters two columns wide: one line of progress is left there too.
+// tmux breaks a line that no longer fits into several and draws Chinese letters two columns wide: one line of progress
+// is left there too.
 func TestProgressInTmux(t *testing.T) {
 	t.Parallel()
 	tmux, err := exec.LookPath("tmux")

@@ -80,7 +80,8 @@ type layers struct {
 	recipe *recipe.Recipe    // nil: none
 }
 
-// formOf says whether the form that the settings have is meant for a method: a recipe's printed form is that of its own methods alone.
+// formOf says whether the form that the settings have is meant for a method: a recipe's printed form is that of its own
+// methods alone.
 func (l *layers) formOf(method string) bool {
 	return l.recipe == nil || !strings.HasPrefix(l.origin["form"], "recipe ") || l.recipe.SetsForm(method)
 }

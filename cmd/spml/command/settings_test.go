@@ -74,8 +74,8 @@ func TestRecipeCommand(t *testing.T) {
 	require.Regexp(t, `lr\s+5e-05\s+1e-05`, out)
 }
 
-// TestSignals: SIGTERM and SIGUSR1 end a run with a checkpoint and exit code 75, SIGINT with 130; --resume goes on to the end, and the
-// first steps can be verified.
+// TestSignals: SIGTERM and SIGUSR1 end a run with a checkpoint and exit code 75, SIGINT with 130; --resume goes on to
+// the end, and the first steps can be verified.
 func TestSignals(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package abi is the cgo side of package cuda: it asks the driver, opens the CUDA part of libtorch and our library, and calls the
-// functions of gospml_cuda.h, which must not be called before Open.
+// Package abi is the cgo side of package cuda: it asks the driver, opens the CUDA part of libtorch and our library, and
+// calls the functions of gospml_cuda.h, which must not be called before Open.
 package abi
 
 // Result is what an entry gives back; Message is empty where it succeeded.

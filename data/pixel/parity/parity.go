@@ -1,5 +1,5 @@
-// Package parity compares this module's pixels with Pillow's, file by file: decoded, squashed to 448 × 448 (bilinear) and as CLIP's 224 × 224 crop (bicubic).
-// It runs Pillow in a Python of the caller's.
+// Package parity compares this module's pixels with Pillow's, file by file: decoded, squashed to 448 × 448 (bilinear)
+// and as CLIP's 224 × 224 crop (bicubic). It runs Pillow in a Python of the caller's.
 package parity
 
 import (

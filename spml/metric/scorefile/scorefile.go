@@ -1,8 +1,10 @@
-// Package scorefile reads matrices of scores and labels from the files that people keep them in: .npy, .npz, .safetensors and .csv.
+// Package scorefile reads matrices of scores and labels from the files that people keep them in: .npy, .npz,
+// .safetensors and .csv.
 //
-// A matrix is [N, C], a row an image; one axis alone is taken as one class. An archive with several arrays wants the name of one after a
-// colon: `run.npz:scores`. A CSV may have a header of class names and a first column of image names; with names on both sides, labels are
-// brought into the order of the scores. Everything is read into memory. Errors name file, row and column.
+// A matrix is [N, C], a row an image; one axis alone is taken as one class. An archive with several arrays wants the
+// name of one after a colon: `run.npz:scores`. A CSV may have a header of class names and a first column of image
+// names; with names on both sides, labels are brought into the order of the scores. Everything is read into memory.
+// Errors name file, row and column.
 package scorefile
 
 import (
@@ -160,7 +162,8 @@ func fromArray(path string, a *npy.Array) (m *Matrix, err error) {
 	return m, nil
 }
 
-// Labels returns the values as labels: 1 positive, 0 negative or unknown, -1 negative or not seen. Anything else is an error.
+// Labels returns the values as labels: 1 positive, 0 negative or unknown, -1 negative or not seen. Anything else is an
+// error.
 func (m *Matrix) Labels() ([]int8, error) {
 	out := make([]int8, m.N*m.C)
 	for i := range out {

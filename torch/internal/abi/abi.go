@@ -81,8 +81,8 @@ const (
 // contended is the flag of a call beside which others run (GS_CONTENDED).
 const contended = 1
 
-// Frame holds the arguments of one call and, after it succeeded, its results (gs_frame). It has no pointers and lives on
-// the caller's stack.
+// Frame holds the arguments of one call and, after it succeeded, its results (gs_frame). It has no pointers and lives
+// on the caller's stack.
 type Frame struct {
 	N, Used     uint32
 	Bytes       uint64 // of storage that did not exist before the call, 0 in a scope

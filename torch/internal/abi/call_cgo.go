@@ -369,7 +369,8 @@ func DeadFunctions(ids []uint64) int {
 // Own makes one more reference of a tensor, for the results of a Go function.
 func Own(h uint64) uint64 { return uint64(C.gs_own(C.uint64_t(h))) }
 
-// Node makes the function id the history of outputs; the result holds them anew, N = 0 when nothing requires a gradient.
+// Node makes the function id the history of outputs; the result holds them anew, N = 0 when nothing requires a
+// gradient.
 func Node(id uint64, inputs, outputs []uint64, differentiable []uint8, saved []uint64) Result {
 	return result(C.gs_node(C.uint64_t(id), words(inputs), C.size_t(len(inputs)), words(outputs), C.size_t(len(outputs)),
 		(*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(differentiable))), words(saved), C.size_t(len(saved))))
@@ -429,7 +430,8 @@ func RecordFail(why string) {
 	C.gs_record_fail(p)
 }
 
-// RecordCurrent is the id of the recording under way on this OS thread, 0 where there is none, and the number of its calls so far.
+// RecordCurrent is the id of the recording under way on this OS thread, 0 where there is none, and the number of its
+// calls so far.
 func RecordCurrent() (id uint64, calls int64) {
 	id = uint64(C.gs_record_current((*C.int64_t)(unsafe.Pointer(&calls))))
 	return id, calls
@@ -446,7 +448,8 @@ func RecordSet(h, call uint64, argument int, v float64) Result {
 	return result(C.gs_record_set(C.uint64_t(h), C.uint64_t(call), C.uint32_t(argument), C.double(v)))
 }
 
-// Replay runs a recording: W[0] is 0, 1 where the inputs have another form, 2 where what the step refers to has changed.
+// Replay runs a recording: W[0] is 0, 1 where the inputs have another form, 2 where what the step refers to has
+// changed.
 func Replay(h uint64, inputs []uint64) Result {
 	flags := slots.acquire()
 	r := C.gs_replay(C.uint64_t(h), words(inputs), C.size_t(len(inputs)), C.uint32_t(flags))

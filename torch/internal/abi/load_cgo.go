@@ -74,9 +74,9 @@ var load = sync.OnceValue(func() error {
 // Load opens libtorch and our library once and returns the same error ever after.
 func Load() error { return load() }
 
-// limitSpinning sets how long a waiting OpenMP thread spins before it sleeps, unless the environment says so itself; libgomp
-// reads it while it is opened. Its own default (300,000 rounds, milliseconds) makes training four times slower as soon as anything else
-// runs on the cores. The returned function takes the setting out of the environment again.
+// limitSpinning sets how long a waiting OpenMP thread spins before it sleeps, unless the environment says so itself;
+// libgomp reads it while it is opened. Its own default (300,000 rounds, milliseconds) makes training four times slower
+// as soon as anything else runs on the cores. The returned function takes the setting out of the environment again.
 func limitSpinning() (restore func()) {
 	const name, rounds = "GOMP_SPINCOUNT", "10000"
 	if os.Getenv(name) != "" || os.Getenv("OMP_WAIT_POLICY") != "" {

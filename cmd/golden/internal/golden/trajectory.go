@@ -13,8 +13,8 @@ import (
 	"github.com/gospml/gospml/torch/optim"
 )
 
-// trajectory is a recorded training run of one linear layer by a paper's released code; features, labels, order and initial
-// weights lie beside the file as .npy.
+// trajectory is a recorded training run of one linear layer by a paper's released code; features, labels, order and
+// initial weights lie beside the file as .npy.
 type trajectory struct{}
 
 func (trajectory) Name() string { return "trajectory" }
@@ -27,8 +27,8 @@ func (trajectory) Detect(top map[string]any) bool {
 
 var trajectorySections = []string{"about", "method", "hyperparameters", "problem", "notes", "float64", "float32", "largest_float32_difference"}
 
-// Check replays the run in both number types, or in the one of o where it is single precision, and compares with the tolerances
-// of the file's about.
+// Check replays the run in both number types, or in the one of o where it is single precision, and compares with the
+// tolerances of the file's about.
 func (k trajectory) Check(f *File, o Options, r *Report) error {
 	for _, s := range keys(f.Top) {
 		if !slices.Contains(trajectorySections, s) {

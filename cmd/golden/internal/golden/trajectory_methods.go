@@ -157,7 +157,8 @@ func (p *problem) largeLoss(name string) (method, error) {
 	}, p.use(scheme, loss.Values{"delta_rel": h.get("delta_rel").number(), "semantics": float64(semantics)}, table)
 }
 
-// dropped stops when the last mAP is more than points below the best, or after a number of epochs in a row without a better one (0 = never).
+// dropped stops when the last mAP is more than points below the best, or after a number of epochs in a row without a
+// better one (0 = never).
 func dropped(points float64, patience int) func([]float64) bool {
 	return func(maps []float64) bool {
 		best, since := maps[0], 0

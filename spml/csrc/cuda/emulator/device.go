@@ -23,8 +23,9 @@ import (
 // variable is set in processes that have the test device with spml's CUDA operators, emulated.
 const variable = "GOSPML_EMULATED"
 
-// Device gives what the body of a GPU test runs on: the card where there is one, else the test device with spml's CUDA operators, whose kernels are emulated. That one needs a process of its
-// own, because it must be opened before the first backward: the test is then run there, its result is this test's, and here is false.
+// Device gives what the body of a GPU test runs on: the card where there is one, else the test device with spml's CUDA
+// operators, whose kernels are emulated. That one needs a process of its own, because it must be opened before the
+// first backward: the test is then run there, its result is this test's, and here is false.
 func Device(t testing.TB) (d torch.Device, here bool) {
 	t.Helper()
 	if cuda.DeviceCount() > 0 {

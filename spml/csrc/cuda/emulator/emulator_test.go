@@ -49,7 +49,8 @@ func compile(t *testing.T, csrc, name, optimise string) string {
 	return program
 }
 
-// TestKernels compares every kernel, with every loss, type, odd shape, mask and place in memory, with plain loops over the same formulas.
+// TestKernels compares every kernel, with every loss, type, odd shape, mask and place in memory, with plain loops over
+// the same formulas.
 func TestKernels(t *testing.T) {
 	for _, name := range programs {
 		t.Run(name, func(t *testing.T) {
@@ -124,8 +125,8 @@ func few(file, text string) string {
 	return strings.Join(out, "")
 }
 
-// TestBreaks: each break of the list is found, by a comparison or by the emulator itself, and none by the compiler. The kernels are compiled for each, so a change runs
-// one of each kind, and the night all.
+// TestBreaks: each break of the list is found, by a comparison or by the emulator itself, and none by the compiler. The
+// kernels are compiled for each, so a change runs one of each kind, and the night all.
 func TestBreaks(t *testing.T) {
 	for _, b := range testroot.Part(t, breaks, func(b broken) string { return b.name }, "labels swapped", "a wrong stride", "no barrier before the row is overwritten",
 		"a barrier for some", "channels swapped", "the worst patch for the best") {

@@ -50,7 +50,8 @@ func TestGPUTrain(t *testing.T) {
 			if e.ID == "lac" {
 				c.DecoderDim, c.QueueSize = 16, 24
 			}
-			// Methods that select turn the last bits into other labels in time: three steps are compared closely, the run's losses loosely.
+			// Methods that select turn the last bits into other labels in time: three steps are compared closely, the run's
+			// losses loosely.
 			short := c
 			short.DataOptions, short.BatchSize, short.Epochs = "train=24,val=16,test=16", 8, 1
 			same(t, do(t, short, "cpu"), do(t, short, "cuda"), 1e-3)

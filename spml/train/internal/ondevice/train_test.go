@@ -306,7 +306,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestMemory runs out of the device's memory: the batch is cut, and the run ends with the weights of a run that was cut from the start.
+// TestMemory runs out of the device's memory: the batch is cut, and the run ends with the weights of a run that was cut
+// from the start.
 func TestMemory(t *testing.T) {
 	torchtest.Device(t)
 	c := config(photos(t, 64), "an")
@@ -353,7 +354,8 @@ func TestNotFinite(t *testing.T) {
 // What a step waits for on a device, after the first: the table of docs/kernels.md. All other methods wait for nothing.
 var waits = map[string]int{"en-scl": 2, "smile": 2, "lac": 3, "gpr": 10}
 
-// TestNothingWaits: behind the first step of an epoch no method's step waits for the device, but for those of the table. It counts in the composed form, of every method.
+// TestNothingWaits: behind the first step of an epoch no method's step waits for the device, but for those of the
+// table. It counts in the composed form, of every method.
 func TestNothingWaits(t *testing.T) {
 	torchtest.Device(t)
 	for _, e := range loss.Entries() {

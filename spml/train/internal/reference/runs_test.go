@@ -42,7 +42,8 @@ func readReference(t *testing.T, block string) referenceRuns {
 	return out
 }
 
-// referenceMethods are the reference runs' names, our ids, and the parameters in which their recipe leaves our defaults.
+// referenceMethods are the reference runs' names, our ids, and the parameters in which their recipe leaves our
+// defaults.
 var referenceMethods = []struct {
 	name, id  string
 	miml, cub map[string]float64
@@ -98,7 +99,8 @@ func tolerances(id string) (mAP, loss float64) {
 	return 0.1, 1e-4
 }
 
-// TestReferenceRuns trains the linear heads of the reference runs with the same files, draws and recipe: every epoch must agree.
+// TestReferenceRuns trains the linear heads of the reference runs with the same files, draws and recipe: every epoch
+// must agree.
 func TestReferenceRuns(t *testing.T) {
 	ref := readReference(t, "linear_miml")
 	for _, m := range referenceMethods {
