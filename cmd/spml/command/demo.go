@@ -57,7 +57,7 @@ where it was.`,
 			if dir == "" {
 				dir = "spml-demo"
 			}
-			settings, seeds := map[string]any{"data": train.ShapesName, "epochs": int64(6), "threads": int64(1)}, []uint32{1, 2}
+			settings, seeds := map[string]any{"data": train.ShapesName, "epochs": int64(5), "threads": int64(1)}, []uint32{1, 2}
 			if quick {
 				dir += "-quick"
 				settings["epochs"], seeds = int64(1), seeds[:1]
