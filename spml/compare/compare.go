@@ -10,6 +10,7 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,6 +78,11 @@ type Options struct {
 	// Watch, if not nil, is called when a run begins, by its row and seed, and gives the run's events and a function that
 	// is called when it ends. Several runs may be at work at once, each on a goroutine of its own.
 	Watch func(name string, seed uint32) (ev train.Events, end func())
+	// ValFirst puts validation mAP before test mAP and marks the highest: the rows are points to choose one of.
+	ValFirst bool
+
+	what     string // the rows are; "" = methods
+	features string // folder of the common features; "" = Dir
 }
 
 // StoppedError says that a comparison ended early; called again with the same options it goes on where it was.
@@ -170,7 +176,32 @@ type Row struct {
 	ValMean float64   `json:"val_mean,omitempty"`
 	ValSD   float64   `json:"val_sd,omitempty"`
 	// LeftOut says why the row was not trained, "" where it was; it then has no numbers.
-	LeftOut string `json:"left_out,omitempty"`
+	LeftOut   string     `json:"left_out,omitempty"`
+	Selection *Selection `json:"selection,omitempty"` // how Tune chose its settings
+}
+
+// MarshalJSON leaves out the numbers that a row does not have: a 0 would be a score.
+func (r Row) MarshalJSON() ([]byte, error) {
+	type all Row
+	if r.LeftOut == "" && !r.NoTest {
+		return json.Marshal(all(r))
+	}
+	if r.LeftOut == "" {
+		return json.Marshal(struct {
+			all
+			Best     *float64 `json:"test_map_best_epoch,omitempty"` // these hide those of all, and are not written
+			Last     *float64 `json:"test_map_last_epoch,omitempty"`
+			BestMean *float64 `json:"best_mean,omitempty"`
+			BestSD   *float64 `json:"best_sd,omitempty"`
+			LastMean *float64 `json:"last_mean,omitempty"`
+			LastSD   *float64 `json:"last_sd,omitempty"`
+		}{all: all(r)})
+	}
+	return json.Marshal(struct {
+		Name     string         `json:"name"`
+		LeftOut  string         `json:"left_out"`
+		Settings map[string]any `json:"settings"`
+	}{r.Name, r.LeftOut, r.Settings})
 }
 
 // Table is what Run makes.
@@ -180,6 +211,12 @@ type Table struct {
 	Classes int    `json:"classes"`
 	Mode    string `json:"mode"`
 	Rows    []Row  `json:"rows"`
+	Hidden  bool   `json:"test_hidden,omitempty"` // the runs left the test part alone
+	// ValFirst: see Options.
+	ValFirst bool    `json:"validation_first,omitempty"`
+	Budget   *Budget `json:"budget,omitempty"` // of Tune
+	// Beside are numbers from elsewhere; see Lay.
+	Beside []Number `json:"beside,omitempty"`
 }
 
 // job is one run.
@@ -380,7 +417,7 @@ func (o *Options) shareFeatures(ctx context.Context, jobs []*job) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(o.Dir, fmt.Sprintf("features-%s-%.12s-%d.npy", c.Backbone, sum, c.ImageSize))
+	path := filepath.Join(cmp.Or(o.features, o.Dir), fmt.Sprintf("features-%s-%.12s-%d.npy", c.Backbone, sum, c.ImageSize))
 	if _, err := os.Stat(strings.TrimSuffix(path, ".npy") + ".txt"); err != nil { // written after the .npy file
 		o.note("computing the features of every image once: %s", path)
 		if err := train.ExtractFeatures(ctx, c, path, train.Events{}); err != nil {
@@ -418,7 +455,7 @@ func (o *Options) train(ctx context.Context, jobs []*job) error {
 			todoRuns++
 		}
 	}
-	o.note("%d methods × %d seeds = %d runs, %d of them done before", len(o.Variants), len(o.Seeds), len(jobs), len(jobs)-todoRuns)
+	o.note("%d %s × %d seeds = %d runs, %d of them done before", len(o.Variants), cmp.Or(o.what, "methods"), len(o.Seeds), len(jobs), len(jobs)-todoRuns)
 	for range n {
 		wait.Go(func() {
 			for j := range todo {
@@ -509,7 +546,7 @@ func (o *Options) table(ctx context.Context, jobs []*job) (*Table, error) {
 		return nil, err
 	}
 	defer ds.Close()
-	t := &Table{Data: ds.Name, Test: len(ds.Rows(data.Test)), Classes: ds.C(), Mode: first.Mode}
+	t := &Table{Data: ds.Name, Test: len(ds.Rows(data.Test)), Classes: ds.C(), Mode: first.Mode, Hidden: first.NoTest, ValFirst: o.ValFirst}
 	var truth [][]int8
 	if !jobs[0].result.Best.NoTest {
 		if truth, err = o.truth(jobs); err != nil {

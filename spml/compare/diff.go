@@ -61,6 +61,10 @@ func Diff(dirA, dirB string, replicates int) (*Difference, error) {
 		d.WhyNot = "the runs are on other data, labels or splits"
 		return d, nil
 	}
+	if a.Result.Best.NoTest || b.Result.Best.NoTest {
+		d.WhyNot = "the test part has no full labels, or a run left it alone"
+		return d, nil
+	}
 	return d, d.scores(a, replicates)
 }
 
@@ -171,13 +175,28 @@ func (d *Difference) Write(w io.Writer, classes int) error {
 	for _, s := range d.Environment {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Key, shorten(s.A), shorten(s.B))
 	}
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, e := range slices.Concat(d.EpochsA, d.EpochsB) {
-		low, high = min(low, e.TestMAP), max(high, e.TestMAP)
+	for _, m := range []struct {
+		name  string
+		value func(train.EpochRecord) (float64, bool)
+		text  func(train.EpochRecord) string
+	}{
+		{"validation", func(e train.EpochRecord) (float64, bool) { return e.ValMAP, !e.NoVal }, train.EpochRecord.Val},
+		{"test", func(e train.EpochRecord) (float64, bool) { return e.TestMAP, !e.NoTest }, train.EpochRecord.Test},
+	} {
+		low, high := math.Inf(1), math.Inf(-1)
+		for _, e := range slices.Concat(d.EpochsA, d.EpochsB) {
+			if v, ok := m.value(e); ok {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+		if low > high {
+			fmt.Fprintf(t, "%s mAP\tn/a\tn/a\n", m.name)
+			continue
+		}
+		fmt.Fprintf(t, "%s mAP by epoch\t%s\t%s\t%.2f … %.2f %%\n", m.name, sparkline(d.EpochsA, low, high, m.value), sparkline(d.EpochsB, low, high, m.value), low, high)
+		fmt.Fprintf(t, "of the best epoch\t%s\t%s\n", withPercent(m.text(d.BestA)), withPercent(m.text(d.BestB)))
 	}
-	fmt.Fprintf(t, "test mAP by epoch\t%s\t%s\t%.2f … %.2f %%\n", sparkline(d.EpochsA, low, high), sparkline(d.EpochsB, low, high), low, high)
 	fmt.Fprintf(t, "best epoch\t%d of %d\t%d of %d\n", d.BestA.Epoch, len(d.EpochsA), d.BestB.Epoch, len(d.EpochsB))
-	fmt.Fprintf(t, "its test mAP\t%.2f %%\t%.2f %%\n", d.BestA.TestMAP, d.BestB.TestMAP)
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -221,13 +240,26 @@ func shorten(s string) string {
 	return s
 }
 
-// sparkline draws test mAP over the epochs between low and high; long runs are drawn every few epochs.
-func sparkline(epochs []train.EpochRecord, low, high float64) string {
+// withPercent puts percent behind a score that there is.
+func withPercent(score string) string {
+	if score == "n/a" {
+		return score
+	}
+	return score + " %"
+}
+
+// sparkline draws a metric over the epochs between low and high, a blank where an epoch has none; long runs are drawn
+// every few epochs.
+func sparkline(epochs []train.EpochRecord, low, high float64, value func(train.EpochRecord) (float64, bool)) string {
 	const marks, width = "▁▂▃▄▅▆▇█", 30
 	m := []rune(marks)
 	var b strings.Builder
 	for i := range min(len(epochs), width) {
-		v := epochs[i*len(epochs)/min(len(epochs), width)].TestMAP
+		v, ok := value(epochs[i*len(epochs)/min(len(epochs), width)])
+		if !ok {
+			b.WriteByte(' ')
+			continue
+		}
 		at := 0.0
 		if high > low {
 			at = (v - low) / (high - low)

@@ -71,6 +71,18 @@ func TestDiff(t *testing.T) {
 	require.Zero(t, same.MAP.Difference.High)
 	require.Equal(t, 1.0, same.MAP.P)
 
+	// A run that left the test part alone has no test mAP, and nothing says 0.
+	hidden := run("hidden", map[string]any{"no_test": true})
+	for _, pair := range [][2]string{{a, hidden}, {hidden, hidden}} {
+		d, err := Diff(pair[0], pair[1], 50)
+		require.NoError(t, err)
+		out.Reset()
+		require.NoError(t, d.Write(&out, 0))
+		require.Contains(t, out.String(), "n/a")
+		require.NotContains(t, out.String(), "0.00")
+		require.Contains(t, out.String(), "a run left it alone")
+	}
+
 	env := filepath.Join(b, "env.json")
 	text, err := os.ReadFile(env)
 	require.NoError(t, err)

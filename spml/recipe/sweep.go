@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -20,6 +21,10 @@ type Sweep struct {
 	Grid     map[string][]any          `yaml:"grid" json:"grid,omitempty"`
 	Named    map[string]map[string]any `yaml:"points" json:"points,omitempty"`     // in place of a grid: the settings of each point by its name
 	Together map[string]string         `yaml:"together" json:"together,omitempty"` // key: takes the value of another key
+	// Tunes are the methods whose tuning searches it, each with its place among the method's grids, from 1. Data is the one
+	// of the papers' data sets that it is for; "" = any.
+	Tunes map[string]int `yaml:"tunes" json:"tunes,omitempty"`
+	Data  string         `yaml:"data" json:"data,omitempty"`
 }
 
 // Sweeps lists the papers' grids.
@@ -90,6 +95,11 @@ func (s *Sweep) check() error {
 		}
 		if len(v) == 0 {
 			return fmt.Errorf("%s has no values", k)
+		}
+	}
+	for id, place := range s.Tunes {
+		if e, err := loss.Lookup(id); err != nil || e.ID != id || place < 1 {
+			return fmt.Errorf("tunes %s: %d: want the id of a method and a place from 1", id, place)
 		}
 	}
 	for k, from := range s.Together {

@@ -222,12 +222,18 @@ func comparisonCurves(t *compare.Table, groups []compare.Group, all [][]*run) []
 		}
 		return p.Lines()
 	}
+	part, none := "Test", func(e train.EpochRecord) bool { return e.NoTest }
+	value := func(e train.EpochRecord) float64 { return e.TestMAP }
+	if t.Rows[0].NoTest {
+		part, none = "Validation", func(e train.EpochRecord) bool { return e.NoVal }
+		value = func(e train.EpochRecord) float64 { return e.ValMAP }
+	}
 	pictures := []string{
-		over("Test mAP by epoch", "%", func(r *run) (x, y []float64) {
-			if r.Record.Result.Best.NoTest {
+		over(part+" mAP by epoch", "%", func(r *run) (x, y []float64) {
+			if none(r.Record.Result.Best) {
 				return nil, nil
 			}
-			return epochs(r.Record, func(e train.EpochRecord) float64 { return e.TestMAP })
+			return epochs(r.Record, value)
 		}),
 		over("Distance of hidden positives and absent labels", "W₁, validation", func(r *run) (x, y []float64) {
 			for _, e := range r.Scores {

@@ -159,20 +159,25 @@ func (p *page) several(ctx context.Context, paths []string, o Options) error {
 	}
 	seeds := len(t.Rows[0].Seeds)
 	p.Subtitle = fmt.Sprintf("%d test images, %s. Test mAP of the epoch with the best validation mAP, mean and standard deviation over seeds.", t.Test, count(seeds, "seed"))
-	if p.Measure = "Test mAP, %"; t.Rows[0].NoTest {
+	val := t.Rows[0].NoTest
+	if p.Measure = "Test mAP, %"; val {
 		p.Measure = "Validation mAP, %"
-		p.Subtitle = fmt.Sprintf("No test row has full labels, so test mAP is n/a; %s. Validation mAP of the best epoch, mean and standard deviation over seeds.", count(seeds, "seed"))
+		why := "No test row has full labels"
+		if t.Hidden {
+			why = "The runs leave the test part alone"
+		}
+		p.Subtitle = fmt.Sprintf("%s, so test mAP is n/a; %s. Validation mAP of the best epoch, mean and standard deviation over seeds.", why, count(seeds, "seed"))
 	}
 	best := t.Rows[0]
 	for _, r := range t.Rows {
-		if mean, _, _ := score(r); r.LeftOut == "" && r.Name != compare.ZeroShotRow {
-			if top, _, _ := score(best); mean > top {
+		if mean, _, text := score(r, val); text != "n/a" && r.Name != compare.ZeroShotRow {
+			if top, _, _ := score(best, val); mean > top {
 				best = r
 			}
 		}
 	}
-	_, _, highest := score(best)
-	_, _, baseline := score(t.Rows[0])
+	_, _, highest := score(best, val)
+	_, _, baseline := score(t.Rows[0], val)
 	p.Facts = []fact{
 		{"Best", unit(highest), best.Name},
 		{"Baseline", unit(baseline), t.Rows[0].Name},
@@ -268,23 +273,24 @@ func gather(rec *train.Record, name string) (*run, error) {
 	return r, nil
 }
 
-// score is a row's mean and deviation: of test mAP, or of validation where no test row has full labels. text is the
-// mean with two digits, "n/a" where there is none.
-func score(r compare.Row) (mean, sd float64, text string) {
-	if mean, sd = r.BestMean, r.BestSD; r.NoTest {
-		mean, sd = r.ValMean, r.ValSD
+// score is a row's mean and deviation: of test mAP, or of validation mAP. text is the mean with two digits, "n/a" where
+// there is none.
+func score(r compare.Row, val bool) (mean, sd float64, text string) {
+	none := r.NoTest
+	if mean, sd = r.BestMean, r.BestSD; val {
+		mean, sd, none = r.ValMean, r.ValSD, len(r.Val) == 0
 	}
-	if r.LeftOut != "" || r.NoTest && len(r.Val) == 0 {
-		return mean, sd, "n/a"
+	if r.LeftOut != "" || none {
+		return 0, 0, "n/a"
 	}
 	return mean, sd, fmt.Sprintf("%.2f", mean)
 }
 
 // table are the rows of a comparison.
 func table(t *compare.Table) []tableRow {
-	top := 1.0
+	top, val := 1.0, t.Rows[0].NoTest
 	for _, r := range t.Rows {
-		mean, sd, _ := score(r)
+		mean, sd, _ := score(r, val)
 		top = max(top, mean+sd)
 	}
 	var out []tableRow
@@ -293,7 +299,7 @@ func table(t *compare.Table) []tableRow {
 			out = append(out, tableRow{Name: r.Name, Mean: "n/a", SD: r.LeftOut, Last: "n/a"})
 			continue
 		}
-		mean, sd, text := score(r)
+		mean, sd, text := score(r, val)
 		x := tableRow{Name: r.Name, Mean: text, Last: fmt.Sprintf("%.2f", r.LastMean), Bar: 100 * mean / top, Seconds: clock(r.Seconds)}
 		if r.NoTest {
 			x.Last = "n/a"

@@ -57,6 +57,32 @@ func TestWithoutData(t *testing.T) {
 	require.ErrorContains(t, err, "--resume")
 }
 
+// Runs without test scores show validation, one among others shows "n/a", and no page says 0.
+func TestWithoutTestScores(t *testing.T) {
+	dir := t.TempDir()
+	run := func(method string, hidden bool) string {
+		c := train.Config{Data: "shapes", DataOptions: "train=30,val=20,test=20", Method: method, ImageSize: 16, Epochs: 1, NoTest: hidden, Run: filepath.Join(dir, fmt.Sprint(method, hidden)), SaveEvery: "off"}
+		_, err := train.Run(t.Context(), c, train.Events{})
+		require.NoError(t, err)
+		return c.Run
+	}
+	page := func(runs ...string) string {
+		html, err := Make(t.Context(), runs, Options{})
+		require.NoError(t, err)
+		table, _, _ := strings.Cut(string(html), `id="curves"`)
+		require.NotContains(t, table, "0.00")
+		return table
+	}
+	an, em := run("an", true), run("em", true)
+	require.Contains(t, page(an), "n/a")
+	both := page(an, em)
+	require.Contains(t, both, "Validation mAP, %")
+	require.Contains(t, both, "The runs leave the test part alone, so test mAP is n/a")
+	mixed := page(run("an", false), em)
+	require.Contains(t, mixed, "Test mAP, %")
+	require.Contains(t, mixed, "<b>n/a</b>")
+}
+
 func TestWritePhotos(t *testing.T) {
 	m := image.NewRGBA(image.Rect(0, 0, 8, 8))
 	var b bytes.Buffer

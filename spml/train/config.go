@@ -130,6 +130,7 @@ type Config struct {
 	Patience     int     `yaml:"patience,omitempty"`      // stop after this many epochs in a row without a better validation mAP; 0 = never
 	MaxDrop      float64 `yaml:"max_drop,omitempty"`      // stop where validation mAP falls more points below the best; 0 = never
 	ValLabels    string  `yaml:"val_labels"`              // full or single: what validation is scored against
+	NoTest       bool    `yaml:"no_test,omitempty"`       // leave the test part alone: it is neither scored nor written
 	SaveEvery    string  `yaml:"save_every,omitempty"`    // checkpoints: a time (10m), or steps (500); every epoch ends with one too. "off" = none
 	KeepLast     int     `yaml:"keep_last,omitempty"`     // newest checkpoints that are kept, 2 by default
 	KeepBest     int     `yaml:"keep_best,omitempty"`     // checkpoints of the best epochs that are kept beside them

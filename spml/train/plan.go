@@ -123,7 +123,7 @@ func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
 	p.ScoreSeconds = time.Since(begun).Seconds() * 32 / float64(len(rows))
 	scored := 0
 	for _, part := range []data.Split{data.Val, data.Test} {
-		if labelled(ds, part) {
+		if labelled(ds, part) && !(part == data.Test && c.NoTest) {
 			scored += len(ds.Rows(part))
 		}
 	}

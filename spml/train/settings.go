@@ -89,6 +89,7 @@ var settingDocs = map[string]string{
 	"patience":        "stop after this many epochs in a row without a better validation mAP (0: never)",
 	"max_drop":        "stop where validation mAP falls more points below the best (0: never)",
 	"val_labels":      "labels that validation is scored against: full or single (the observed ones)",
+	"no_test":         "leave the test part alone: it is neither scored nor written, as while settings are being chosen",
 	"save_every":      "checkpoints beside those at the end of epochs: a time (10m) or steps (500); off: none",
 	"keep_last":       "newest checkpoints that are kept (default 2)",
 	"keep_best":       "checkpoints of the best epochs that are kept beside them",

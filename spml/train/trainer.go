@@ -490,7 +490,7 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valSco
 		rec.ValMAP, rec.Average, valScores = raw, false, rawScores
 		t.ema.swap()
 	}
-	rec.NoTest = !labelled(t.ds, data.Test) || len(rows) == 0
+	rec.NoTest = t.c.NoTest || !labelled(t.ds, data.Test) || len(rows) == 0
 	if !rec.NoTest {
 		if test, rec.TestMAP, err = t.mAP(ctx, "test", n, rows, t.ds.Labels); err != nil {
 			return nil, nil, false, err
@@ -510,7 +510,9 @@ func (s *session) scoringNotes() {
 	} else if s.valObserved() {
 		s.ev.note("val mAP is against the observed labels, where what is not observed counts as absent: it is lower than with full labels, and chooses the epoch")
 	}
-	if len(s.ds.Rows(data.Test)) == 0 || !labelled(s.ds, data.Test) {
+	if s.c.NoTest {
+		s.ev.note("test mAP: n/a, because the run leaves the test part alone (no_test)")
+	} else if len(s.ds.Rows(data.Test)) == 0 || !labelled(s.ds, data.Test) {
 		s.ev.note("test mAP: n/a, because no test row has full labels")
 	}
 }

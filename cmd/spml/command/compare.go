@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +30,9 @@ type comparison struct {
 	progress   string
 	reporter   *reporter
 	rows       []string // of reproduce: settings of single rows
+	tune       tuning   // of compare
+	beside     string   // likewise
+	valFirst   bool     // of sweep
 }
 
 func (c *comparison) flags(cmd *cobra.Command) {
@@ -66,7 +68,25 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 	}
 	l.forms(variants)
 	o := c.options(cmd, l.values, variants, seeds)
+	var search *compare.Tuning
+	if c.tune.on {
+		if search, err = c.tune.tuning(o); err != nil {
+			return err
+		}
+	}
+	var numbers []compare.Number
+	if c.beside != "" {
+		if numbers, err = compare.ReadNumbers(c.beside); err != nil {
+			return err
+		}
+	}
+	if search != nil && (c.dry.dry || c.dry.measure) {
+		if err := c.planSearch(cmd, o, *search); err != nil || c.dry.dry {
+			return err
+		}
+	}
 	switch {
+	case search != nil:
 	case c.dry.measure:
 		if err := fitCost(cmd, o); err != nil || c.dry.dry {
 			return err
@@ -77,10 +97,16 @@ func (c *comparison) run(cmd *cobra.Command, variants []compare.Variant) error {
 	if c.dir == "" {
 		return usageError{fmt.Errorf("--run FOLDER is missing: the runs of a comparison are kept there")}
 	}
-	t, err := compare.Run(cmd.Context(), o)
+	var t *compare.Table
+	if search != nil {
+		t, err = compare.Tune(cmd.Context(), o, *search)
+	} else {
+		t, err = compare.Run(cmd.Context(), o)
+	}
 	if err != nil {
 		return err
 	}
+	t.Lay(numbers)
 	for _, format := range compare.Formats {
 		var b bytes.Buffer
 		if err := t.Write(&b, format); err != nil {
@@ -105,8 +131,26 @@ func (c *comparison) options(cmd *cobra.Command, settings map[string]any, varian
 	p := &runsReporter{r: c.reporter}
 	return compare.Options{
 		Settings: settings, Variants: variants, Seeds: seeds, Dir: c.dir, Jobs: c.jobs, Replicates: c.reps,
-		Note: p.note, Watch: p.watch,
+		Note: p.note, Watch: p.watch, ValFirst: c.valFirst,
 	}
+}
+
+// planSearch says what a search would take: its runs and those of the test, and what each would train.
+func (c *comparison) planSearch(cmd *cobra.Command, o compare.Options, g compare.Tuning) error {
+	settings, runs := g.Budget(o)
+	plain.Fprintf(cmd.ErrOrStderr(), "budget: up to %d settings × %d seeds = %d runs on validation, then %d rows × %d seeds = %d runs on test\n",
+		settings, len(g.Seeds), runs, len(o.Variants), len(o.Seeds), len(o.Variants)*len(o.Seeds))
+	all, err := g.Options(o)
+	if err != nil {
+		return err
+	}
+	if !c.dry.measure {
+		return dryRows(cmd, all, nil, c.form == "json")
+	}
+	if err := fitCost(cmd, all); err != nil {
+		return err
+	}
+	return fitCost(cmd, o)
 }
 
 // tableFile names the file of a table in one of compare.Formats.
@@ -117,26 +161,14 @@ func tableFile(format string) string {
 	return "table." + format
 }
 
+// parseSeeds reads --seeds.
 func parseSeeds(s string) ([]uint32, error) {
-	if n, err := strconv.Atoi(s); err == nil {
-		if n < 1 || n > 1000 {
-			return nil, fmt.Errorf("--seeds %d: want 1 to 1000", n)
+	return seedList("seeds", s, func(i int) uint32 {
+		if i < len(referenceSeeds) {
+			return referenceSeeds[i]
 		}
-		out := append([]uint32(nil), referenceSeeds[:min(n, len(referenceSeeds))]...)
-		for len(out) < n {
-			out = append(out, uint32(len(out)))
-		}
-		return out, nil
-	}
-	var out []uint32
-	for _, f := range strings.Split(strings.TrimSuffix(s, ","), ",") {
-		n, err := strconv.ParseUint(strings.TrimSpace(f), 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("--seeds %q: want a number of seeds, or seeds with commas between", s)
-		}
-		out = append(out, uint32(n))
-	}
-	return out, nil
+		return uint32(i)
+	})
 }
 
 func newCompare() *cobra.Command {
@@ -149,12 +181,23 @@ func newCompare() *cobra.Command {
 difference to the first method with a paired bootstrap over the test images, and the cost. What cannot be trained is left out before the first run
 and stands in the table with the reason. Stopped, it goes on where it was: give the same command again.
 
+--tune chooses each method's settings by validation mAP first: over its paper's grid, or where the paper names none over the values that its
+authors have for their data sets. Test rows are neither scored nor written until every choice is made; then each method is trained with --seeds,
+which the search has not seen, and scored once. The budget is printed before and after, and the table says what was chosen.
+
+--beside FILE lays numbers from elsewhere beside ours: CSV with a head of method,metric,mean,interval,source, or the same as JSON or YAML.
+
   spml compare --data photos --weights mobilenet_v2.safetensors --frozen --methods an,em,em-apl,gr --seeds 5 --run cmp
   spml compare --data photos --features f.npy --frozen --methods all --seeds 5 --run cmp
   spml compare --data photos --features f.npy --frozen --methods an,role:k=1.2 --seeds 7,8, --run cmp --format latex
+  spml compare --data photos --features f.npy --frozen --methods all --tune --grid lr=1e-3,1e-4 --run cmp      each method at its best
+  spml compare --data photos --features f.npy --frozen --methods an,em --beside published.csv --run cmp
   spml compare --data shapes --head decoder --methods an,plc,lac:stages=1,lac:queue_size=-1,lac --run lac      LAC's ablation`,
 		Args: exactly(0, "only flags"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.tune.check(cmd); err != nil {
+				return err
+			}
 			if len(methods) == 0 {
 				return usageError{fmt.Errorf("--methods is missing, for instance --methods an,em,gr, or all")}
 			}
@@ -181,6 +224,8 @@ and stands in the table with the reason. Stopped, it goes on where it was: give 
 		},
 	}
 	c.flags(cmd)
+	c.tune.flags(cmd)
+	cmd.Flags().StringVar(&c.beside, "beside", "", "file of published and other programs' numbers (CSV, JSON, YAML) to lay beside ours")
 	cmd.Flags().StringSliceVar(&methods, "methods", nil, "methods, the first is the baseline; all: every method that needs no further files; all-single: those without full labels")
 	return cmd
 }
@@ -190,12 +235,12 @@ func newSweep() *cobra.Command {
 		grid   []string
 		method string
 	)
-	c := &comparison{}
+	c := &comparison{valFirst: true}
 	cmd := &cobra.Command{
 		Use:   "sweep [SWEEP] --data DIR --method NAME --run FOLDER [--grid KEY=V,V]",
 		Short: "Train one method over a grid of settings",
-		Long: `Trains a method at every point of a grid, one of the papers' or your own, and prints the table. Stopped, it goes on where it was.
-Select the point by validation; the table shows test.
+		Long: `Trains a method at every point of a grid, one of the papers' or your own, and prints the table, validation mAP first: choose the
+point by it. --no-test leaves the test part alone until you have chosen. Stopped, it goes on where it was.
 
   spml sweep cole-grid --data photos --weights resnet50.safetensors --method an --run sweep
   spml sweep --data photos --features f.npy --frozen --method em --grid params.alpha=0.05,0.1,0.2 --grid lr=1e-3,1e-4 --seeds 2 --run sweep
@@ -226,22 +271,8 @@ Select the point by validation; the table shows test.
 				s = named
 			}
 			for _, g := range grid {
-				key, values, ok := strings.Cut(g, "=")
-				if !ok {
-					return usageError{fmt.Errorf("--grid %q: want KEY=VALUE,VALUE", g)}
-				}
-				for _, v := range strings.Split(values, ",") {
-					var x any
-					var err error
-					if strings.HasPrefix(key, "params.") {
-						x, err = strconv.ParseFloat(v, 64)
-					} else {
-						x, err = train.ParseSetting(key, v)
-					}
-					if err != nil {
-						return usageError{fmt.Errorf("--grid %q: %w", g, err)}
-					}
-					s.Grid[key] = append(s.Grid[key], x)
+				if err := addGrid(s, g); err != nil {
+					return err
 				}
 			}
 			if method == "" {
