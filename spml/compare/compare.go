@@ -615,6 +615,9 @@ func (o *Options) zeroShot(ctx context.Context, jobs []*job) (*Row, error) {
 		}
 		c := jobs[i].config
 		key := fmt.Sprint(c.Clip, " ", c.ClipPrecision, " ", c.Data, " ", c.DataOptions)
+		if c.ClassNames != "" {
+			key += " " + c.ClassNames
+		}
 		if c.Data == train.ShapesName {
 			key += fmt.Sprint(" ", *c.DataSeed)
 		}

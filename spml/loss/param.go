@@ -22,6 +22,8 @@ type Param struct {
 	// Choices name the values 0, 1, … of a parameter that is a choice.
 	Choices  []string
 	Min, Max float64 // both 0: any finite number
+	// Positives says that it is the mean number of positives of an image, which labels can tell.
+	Positives bool
 }
 
 // Values are parameters by name, with every default filled in. A choice is the index of its name; see Param.Parse.

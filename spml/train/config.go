@@ -67,7 +67,14 @@ type Config struct {
 	PseudoOptions string `yaml:"pseudo_options,omitempty"`
 	// TextFeatures is an .npy file [C, E] with that model's embeddings of the classes, in place of prompts.
 	TextFeatures string `yaml:"text_features,omitempty"`
-	Mode         string `yaml:"mode"`
+	// ClassNames is what stands for the classes in that model's prompts: a file with a text for each, or "cub"
+	// (vlm.ReadNames).
+	ClassNames string `yaml:"class_names,omitempty"`
+	// Expected says where the mean number of positives of an image comes from, for the methods that count on it (epr,
+	// role, gpr) and unless Params give it: published, the papers' number for Preset, or validation, the mean of the
+	// validation rows' full labels.
+	Expected string `yaml:"expected_positives,omitempty"`
+	Mode     string `yaml:"mode"`
 	// Head is what looks at the backbone's feature map: linear (the mean of it), decoder (LAC's label-wise decoder) or
 	// ml-decoder.
 	Head string `yaml:"head"`
@@ -312,8 +319,8 @@ type ConfigError = fault.Setting
 
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {
-	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.TextFeatures, &c.Init, &c.StageOne, &c.Run, &c.CacheDir} {
-		if *p == "" || (p == &c.Clip || p == &c.Weights) && *p == BuiltinClip || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
+	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.TextFeatures, &c.ClassNames, &c.Init, &c.StageOne, &c.Run, &c.CacheDir} {
+		if *p == "" || p == &c.ClassNames && *p == "cub" || (p == &c.Clip || p == &c.Weights) && *p == BuiltinClip || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
 			continue
 		}
 		parts := []string{*p}

@@ -26,7 +26,9 @@ func (s *session) setup(ctx context.Context, usable []int, features *torch.Tenso
 	}
 	m.Labels.Open = func() (*clip.Model, error) { return c.openClip(s.device) }
 	var err error
-	m.Labels.Settings, err = c.labelSettings()
+	if m.Labels.Settings, err = c.labelSettings(); err == nil {
+		m.Labels.Settings.Names, err = c.prompts()
+	}
 	return m, err
 }
 

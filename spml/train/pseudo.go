@@ -49,6 +49,14 @@ func (c *Config) labelSettings() (vlm.Settings, error) {
 	return s, s.Check()
 }
 
+// prompts are what stands for the classes in prompts, nil for the data set's own names.
+func (c *Config) prompts() ([]string, error) {
+	if c.ClassNames == "" {
+		return nil, nil
+	}
+	return vlm.ReadNames(c.ClassNames)
+}
+
 // resolvePseudo says where pseudo-labels come from.
 func (c *Config) resolvePseudo(e *loss.Entry) error {
 	fail := func(format string, a ...any) error { return &ConfigError{Msg: fmt.Sprintf(format, a...)} }
@@ -58,6 +66,9 @@ func (c *Config) resolvePseudo(e *loss.Entry) error {
 	if e.Needs&loss.PseudoLabels == 0 {
 		if c.PseudoOptions != "" || c.TextFeatures != "" {
 			return fail("pseudo_options and text_features are for methods with pseudo-labels, which %s has not", e.ID)
+		}
+		if c.ClassNames != "" && c.Head != HeadDualCoOp {
+			return fail("class_names are for methods with prompts (pseudo-labels of --clip, dualcoop), which %s has not", e.ID)
 		}
 		return nil
 	}
@@ -70,8 +81,8 @@ func (c *Config) resolvePseudo(e *loss.Entry) error {
 	case c.PseudoLabels != "" && c.Clip != "":
 		return fail("pseudo-labels come from --clip or from --pseudo-labels, not from both")
 	case c.PseudoLabels != "":
-		if c.PseudoOptions != "" || c.TextFeatures != "" {
-			return fail("pseudo_options and text_features are for --clip; a file's labels are done")
+		if c.PseudoOptions != "" || c.TextFeatures != "" || c.ClassNames != "" {
+			return fail("pseudo_options, text_features and class_names are for --clip; a file's labels are done")
 		}
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 var (
 	optimizers = []string{"adam", "adamw", "adamax", "sgd"}
 	forms      = []string{"", "paper", "code"}
+	expected   = []string{"", "published", "validation"}
 	schedules  = []string{"constant", "cosine", "onecycle", "linear", "polynomial", "step", "exponential"}
 	precisions = []string{FP32, BF16, FP16}
 	valLabels  = []string{"full", "single"}
@@ -53,7 +54,7 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 	for _, x := range []struct {
 		name, v string
 		of      []string
-	}{{"optimizer", c.Optimizer, optimizers}, {"schedule", c.Schedule, schedules}, {"precision", c.Precision, precisions}, {"val_labels", c.ValLabels, valLabels}, {"form", c.Form, forms}} {
+	}{{"optimizer", c.Optimizer, optimizers}, {"schedule", c.Schedule, schedules}, {"precision", c.Precision, precisions}, {"val_labels", c.ValLabels, valLabels}, {"form", c.Form, forms}, {"expected_positives", c.Expected, expected}} {
 		if !slices.Contains(x.of, x.v) {
 			return fail("%s %q is none of %s", x.name, x.v, strings.Join(x.of, ", "))
 		}
@@ -93,8 +94,12 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 			return fail("%v", strings.TrimPrefix(err.Error(), "loss: "))
 		}
 		if warm := int(v["warmup"]); warm >= c.Epochs {
-			return fail("%s makes its labels after %d epochs (its parameter warmup), and this run has %d: train longer, or take the papers' share of 10 epochs, --param warmup=%d",
-				e.ID, warm, c.Epochs, max(int(math.Round(float64(warm*c.Epochs)/10)), 1))
+			share := max(int(math.Round(e.Defaults(c.Preset)["warmup"]*float64(c.Epochs)/10)), 1) // the papers train 10 epochs
+			way := fmt.Sprintf("train longer, or take the papers' share of 10 epochs, --param warmup=%d", share)
+			if share >= c.Epochs {
+				way = "train 2 epochs or more, with --param warmup=1"
+			}
+			return fail("%s makes its labels after %d epochs (its parameter warmup), and this run has %d: %s", e.ID, warm, c.Epochs, way)
 		}
 	}
 	if c.FreezeEpochs >= c.Epochs {

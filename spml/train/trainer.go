@@ -57,6 +57,9 @@ func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
 	}
 	e := m.Loss
 	set := c.parameters(e)
+	if err := c.expectedPositives(e, ds, set, ev); err != nil {
+		return nil, err
+	}
 	s := &session{c: c, ds: ds, ev: ev, method: m, entry: e, train: ds.Rows(data.Train), random: random.New(c.Seed), cacheBytes: int64(c.CacheMB) << 20}
 	if s.device, s.where, err = compute.Choose(c.Device); err != nil {
 		return nil, err

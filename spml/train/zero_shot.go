@@ -52,6 +52,9 @@ func ZeroShot(ctx context.Context, c Config) (scores *Scores, mAP float64, err e
 			return err
 		}
 		set.Tau, set.ApplyEXIF, set.MaxPixels = zeroShotTau, c.Pixels().ApplyEXIF, int64(c.MaxPixels)
+		if set.Names, err = c.prompts(); err != nil {
+			return err
+		}
 		l, err := vlm.New(ctx, m, ds.Classes, set)
 		if err != nil {
 			return err

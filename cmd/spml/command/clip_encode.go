@@ -23,6 +23,7 @@ import (
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/onewriter"
 	"github.com/gospml/gospml/internal/plain"
+	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -471,30 +472,10 @@ func pictures(args []string) ([]string, error) {
 	return out, nil
 }
 
-// readTexts reads a JSON array of strings, or a text a line.
+// readTexts reads a JSON array of strings, or a text a line; "" is none.
 func readTexts(path string) ([]string, error) {
 	if path == "" {
 		return nil, nil
 	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	if s := strings.TrimSpace(string(b)); strings.HasPrefix(s, "[") {
-		var texts []string
-		if err := json.Unmarshal([]byte(s), &texts); err == nil {
-			return texts, nil
-		} else if strings.HasPrefix(s, `["`) || json.Valid([]byte(s)) { // no text would begin or be so
-			return nil, usageError{fmt.Errorf("%s: it looks like JSON and is no array of strings: %w", path, err)}
-		}
-	}
-	s := strings.TrimSuffix(string(b), "\n")
-	if s == "" {
-		return nil, usageError{fmt.Errorf("%s holds no texts", path)}
-	}
-	texts := strings.Split(s, "\n")
-	for i := range texts {
-		texts[i] = strings.TrimSuffix(texts[i], "\r")
-	}
-	return texts, nil
+	return vlm.ReadTexts(path)
 }

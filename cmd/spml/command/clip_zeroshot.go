@@ -14,6 +14,7 @@ import (
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/internal/screen"
 	tagged "github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/vlm"
 )
 
 func newClipZeroShot() *cobra.Command {
@@ -22,6 +23,7 @@ func newClipZeroShot() *cobra.Command {
 		pixels    photoFlags
 		model     string
 		labels    []string
+		names     string
 		templates []string
 		dtype     string
 		size      string
@@ -43,8 +45,17 @@ with each other and are no probabilities of each being there.
 					labels = lines(string(b))
 				}
 			}
+			if names != "" {
+				if len(labels) > 0 {
+					return usageError{fmt.Errorf("--labels and --class-names both name the labels; give one")}
+				}
+				var err error
+				if labels, err = vlm.ReadNames(names); err != nil {
+					return err
+				}
+			}
 			if len(labels) == 0 {
-				return usageError{fmt.Errorf("%s wants --labels NAME,… or a file with a name a line", cmd.CommandPath())}
+				return usageError{fmt.Errorf("%s wants --labels NAME,…, or --class-names FILE with a name a line", cmd.CommandPath())}
 			}
 			for _, t := range templates {
 				if !strings.Contains(t, "{}") {
@@ -124,6 +135,7 @@ with each other and are no probabilities of each being there.
 	f := cmd.Flags()
 	f.StringVar(&model, "model", "", "folder or file of a CLIP (default: the small built-in one, which knows drawn shapes only)")
 	f.StringSliceVar(&labels, "labels", nil, "names, separated by commas, or a file with a name a line")
+	f.StringVar(&names, "class-names", "", "in place of --labels: file with a name a line or a JSON array, or cub for CUB's 312 attributes in words")
 	f.StringArrayVar(&templates, "template", nil, "prompt with {} for the name; several are averaged (default: "+clip.DefaultTemplate+")")
 	pixels.add(f, pixel.EXIFApply, "")
 	f.StringVar(&dtype, "dtype", "float32", "arithmetic: float32, bfloat16, float16")

@@ -93,7 +93,7 @@ func TestMetricErrors(t *testing.T) {
 		"for --ap step only":                                   {scores, labels, "--ap", "rank", "--bootstrap", "3"},
 		"add --by-class":                                       {scores, labels, "--best-thresholds"},
 		"--pseudo needs --observed":                            {scores, labels, "--pseudo", labels},
-		"precision at 9 of 4 classes":                          {scores, labels, "--k", "9"},
+		"precision at 0 classes":                               {scores, labels, "--k", "0"},
 		"2 thresholds for 4 classes":                           {scores, labels, "--threshold", "1,2"},
 		"a file of scores and one of labels":                   {scores},
 		"no such file":                                         {scores, "none.npy"},

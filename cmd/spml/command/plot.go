@@ -25,7 +25,7 @@ func newPlot() *cobra.Command {
 
 ` + list.String() + `
   spml plot gr:fig3 runs/an runs/gr --out gr-fig3.svg
-  spml sweep vlpl-grid --data photos --clip M --run sweep && spml plot vlpl:fig3 sweep
+  spml sweep vlpl-threshold --data photos --clip M --run sweep && spml plot vlpl:fig3 sweep
 
 The other figures: spml loss plot (GR Fig. 1), spml data stat --svg (GR Fig. 4), spml predict --compare RUN2 --html (VLPL Fig. 4), spml explain (LAC Fig. 6),
 spml pseudo-label --html (AEVLP's tiles), spml predict --html (AEVLP's labels).`,
