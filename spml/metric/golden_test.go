@@ -62,6 +62,12 @@ func TestGoldenMatrix(t *testing.T) {
 			require.InDeltaSlice(t, []float64{want.Precision, want.Recall, want.Top}, []float64{r.At[i].Precision, r.At[i].Recall, r.At[i].Top}, 1e-12)
 		}
 	}
+	// Cole et al. cut the order at k and divide by k: with k = 9 of 4 classes, 7 positives in 5 rows.
+	above, err := Rankings(flat(m.Score), flat(m.Y), 4, 9, 1)
+	require.NoError(t, err)
+	require.InDelta(t, 7.0/9/5, above.At[0].Precision, 1e-12)
+	require.InDelta(t, 1, above.At[0].Recall, 1e-12)
+	require.InDelta(t, m.At1.Precision, above.At[1].Precision, 1e-12)
 
 	q := g.Metrics.PseudoLabelQuality
 	var quality PseudoQuality
@@ -100,7 +106,7 @@ func TestReportErrors(t *testing.T) {
 		{Options{AP: "area"}, `unknown form of average precision "area"`},
 		{Options{Thresholds: []float64{1, 2}}, "2 thresholds for 3 classes"},
 		{Options{Thresholds: []float64{math.NaN()}}, "threshold is NaN"},
-		{Options{K: []int{4}}, "precision at 4 of 3 classes"},
+		{Options{K: []int{0}}, "precision at 0 classes"},
 		{Options{Bins: -1}, "-1 bins"},
 	} {
 		_, err := Evaluate(scores, labels, 3, c.o)

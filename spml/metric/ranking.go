@@ -24,7 +24,8 @@ type Ranking struct {
 }
 
 // AtK is about the k best-scored classes of an image; among equal scores the higher class index comes first. Precision
-// is hits/k, recall hits/positives (0 without positives), Top the share of images with a hit.
+// is hits/k, also where k is above the number of classes, as Cole et al. count; recall hits/positives (0 without
+// positives), Top the share of images with a hit.
 type AtK struct {
 	K         int     `json:"k"`
 	Precision float64 `json:"precision"`
@@ -32,7 +33,7 @@ type AtK struct {
 	Top       float64 `json:"top"`
 }
 
-// Rankings computes the ranking metrics; ks are the numbers of best classes, none above the number of classes.
+// Rankings computes the ranking metrics; ks are the numbers of best classes, each 1 or more.
 func Rankings[S Score](scores []S, labels []int8, classes int, ks ...int) (Ranking, error) {
 	if _, err := checkMatrix(scores, labels, classes); err != nil {
 		return Ranking{}, err
@@ -57,8 +58,8 @@ type ranker struct {
 func newRanker(classes int, ks []int) (*ranker, error) {
 	r := &ranker{order: make([]int, classes)}
 	for _, k := range ks {
-		if k < 1 || k > classes {
-			return nil, fmt.Errorf("metric: precision at %d of %d classes", k, classes)
+		if k < 1 {
+			return nil, fmt.Errorf("metric: precision at %d classes, want 1 or more", k)
 		}
 		r.sum.At = append(r.sum.At, AtK{K: k})
 	}
@@ -96,7 +97,7 @@ func rankRow[S Score](r *ranker, scores []S, labels []int8) {
 		if at.K < done {
 			hits, done = 0, 0
 		}
-		for ; done < at.K; done++ {
+		for ; done < min(at.K, len(order)); done++ {
 			if labels[order[done]] == 1 {
 				hits++
 			}
