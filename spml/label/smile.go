@@ -2,47 +2,38 @@ package label
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// SMILE is the label enhancement of tabular data: an encoder over a graph of feature neighbours gives soft labels D = σ(v/T) for all N
-// rows, a decoder reconstructs features, labels and adjacency from them. Each batch takes two steps: the classifier's on
-// loss "smile-classifier" with Enhanced labels, then the encoder's on loss "smile-encoder" with Reconstruct.
+// SMILE is the label enhancement of tabular data: an encoder over a graph of feature neighbours gives soft labels
+// D = σ(v/T) for all N rows, a decoder reconstructs features, labels and adjacency from them. Each batch takes two
+// steps: the classifier's on loss "smile-classifier" with Enhanced labels, then the encoder's on loss "smile-encoder"
+// with Reconstruct.
 //
-// The graph joins each row to its k nearest others, directed, without loops. A graph convolution is W₁·x_i + W₂·Σ_j x_j + b over the neighbours j.
-// The logits of a row depend on its neighbours' hidden values alone, and those on features that do not change; so a step computes them for
-// the batch and its neighbours, 1 + k rows for each, and has the values and gradients of the whole graph.
+// The graph has an edge from each row to its k nearest others. A graph convolution gives row j W·Σ_i x_i/√(k·n_j) + b
+// over the n_j rows i that have j among their nearest, and b where there is none: a row does not see itself, nor its own
+// nearest. The sums of the first convolution do not change, so a step computes hidden values for the rows that point at
+// the batch alone, and has the values and gradients of the whole graph.
 //
-// Source: Xu et al. 2022 (SMILE), released code, which holds the graph as a dense N×N matrix; here it is N×k.
+// Source: Xu et al. 2022 (SMILE), released code, whose graph convolution is DGL's with norm "both", on a dense N×N
+// matrix; here the graph is N×k.
 type SMILE struct {
-	Conv1, Conv2 *GraphConv
+	Conv1, Conv2 *nn.Linear // of the sums
 	Head         *nn.Linear // of the encoder
 	Hidden       *MLP       // of features and labels
 	Decoder      *MLP       // of labels and hidden values, to features
 
 	x           *torch.Tensor // [N, F]
-	sums        *torch.Tensor // [N, F]: Σ_j x_j over the neighbours
-	neighbours  *torch.Tensor // [N, k]
-	near        []int64       // the same
+	sums        *torch.Tensor // [N, F]: what the first convolution maps
+	near        []int64       // [N, k]: the nearest of each row
+	into        [][]int64     // of each row: the rows that have it among their nearest
 	k           int
 	temperature float64
 	random      *torch.Generator
-}
-
-// GraphConv is one graph convolution.
-type GraphConv struct{ Root, Neighbour *nn.Linear }
-
-// Forward maps rows x [n, F] and the sums of their neighbours' [n, F].
-func (g *GraphConv) Forward(x, sum *torch.Tensor) *torch.Tensor {
-	return g.Root.Forward(x).Add(g.Neighbour.Forward(sum))
-}
-
-// sumOf adds up x [n·k, F] by groups of k.
-func sumOf(x *torch.Tensor, k int) *torch.Tensor {
-	return x.Reshape(-1, k, x.Size(1)).SumDim([]int{1}, false)
 }
 
 // MLP is two linear layers with a ReLU between.
@@ -64,17 +55,23 @@ func NewSMILE(x *torch.Tensor, classes, k int, temperature float64, g *torch.Gen
 	s := &SMILE{temperature: temperature, random: g, k: k}
 	err := build(func(a *torch.Arena) {
 		s.x = a.Keep(x.Detach().Clone())
-		s.neighbours = a.Keep(nearest(s.x, k))
-		s.near = torch.ToSlice[int64](s.neighbours)
-		s.sums = a.Keep(neighbourSums(s.x, s.neighbours))
+		s.near = torch.ToSlice[int64](nearest(s.x, k))
+		s.into = make([][]int64, n)
+		for at, j := range s.near {
+			s.into[j] = append(s.into[j], int64(at/k))
+		}
+		s.sums = a.Keep(s.neighbourSums())
 		d := []nn.Option{nn.DType(x.DType())}
 		if g != nil {
 			d = append(d, nn.Generator(g))
 		}
-		conv := func(in, out int) *GraphConv {
-			return &GraphConv{nn.NewLinear(in, out, d...), nn.NewLinear(in, out, append(d[:len(d):len(d)], nn.Bias(false))...)}
-		}
 		mlp := func(in, mid, out int) *MLP { return &MLP{nn.NewLinear(in, mid, d...), nn.NewLinear(mid, out, d...)} }
+		conv := func(in, out int) *nn.Linear { // with DGL's initial values
+			l := nn.NewLinear(in, out, d...)
+			nn.XavierUniform_(l.Weight, 1, g)
+			nn.Zeros_(l.Bias)
+			return l
+		}
 		s.Conv1, s.Conv2, s.Head = conv(f, classes), conv(classes, classes), nn.NewLinear(classes, classes, d...)
 		s.Hidden, s.Decoder = mlp(f+classes, classes, classes), mlp(2*classes, f, f)
 		nn.ToDevice(s, x.Device()) // drawn on the CPU: the same numbers on every device
@@ -106,18 +103,27 @@ func nearest(x *torch.Tensor, k int) *torch.Tensor {
 	return all
 }
 
-// neighbourSums adds up the rows of x over neighbours [N, k], a block at a time.
-func neighbourSums(x, neighbours *torch.Tensor) *torch.Tensor {
+// scale is what the sum over the rows that point at a row is multiplied by.
+func (s *SMILE) scale(row int) float64 { return 1 / math.Sqrt(float64(s.k*max(len(s.into[row]), 1))) }
+
+// neighbourSums are what the first convolution maps, a block of rows at a time; on the CPU, so that the order of the
+// sums is the same on every device.
+func (s *SMILE) neighbourSums() *torch.Tensor {
 	const block = 4096
-	sums := torch.Empty(x.Shape(), x.DType(), x.Device())
-	for at := 0; at < x.Size(0); at += block {
-		end := min(at+block, x.Size(0))
+	x, n := s.x.ToDevice(torch.CPU), s.x.Size(0)
+	sums := torch.Zeros(x.Shape(), x.DType())
+	scales := make([]float64, n)
+	for at := 0; at < n; at += block {
+		end := min(at+block, n)
 		torch.Scope(func(*torch.Arena) {
-			ids := neighbours.Slice(0, at, end, 1).Flatten(0, -1)
-			sums.Slice(0, at, end, 1).Copy_(sumOf(x.IndexSelect(0, ids), neighbours.Size(1)))
+			to := torch.FromSlice(s.near[at*s.k : end*s.k])
+			sums.IndexAdd_(0, to, x.Slice(0, at, end, 1).RepeatInterleave(s.k, 0))
 		})
 	}
-	return sums
+	for i := range scales {
+		scales[i] = s.scale(i)
+	}
+	return sums.Mul(torch.FromSlice(scales, n, 1).ToDType(x.DType())).ToDevice(s.x.Device())
 }
 
 // Parameters are those of all networks.
@@ -125,17 +131,25 @@ func (s *SMILE) Parameters() []*torch.Tensor { return nn.Parameters(s) }
 
 // Encode gives the encoder's logits v [len(rows), C] of some rows, as the graph of all rows makes them.
 func (s *SMILE) Encode(rows []int) (v *torch.Tensor, err error) {
-	ids, err := index(rows, s.x)
-	if err != nil {
+	if err := inTable(rows, s.x.Size(0)); err != nil {
 		return nil, err
 	}
-	n := len(rows)
+	var from, to []int64 // edges into the rows: from a row of the table, to a place in rows
+	scales := make([]float64, len(rows))
+	for i, r := range rows {
+		scales[i] = s.scale(r)
+		for _, j := range s.into[r] {
+			from, to = append(from, j), append(to, int64(i))
+		}
+	}
 	err = torch.Try(func() {
-		near := s.neighbours.IndexSelect(0, ids).Flatten(0, -1)
-		all := torch.Cat([]*torch.Tensor{ids, near}, 0)
-		h := s.Conv1.Forward(s.x.IndexSelect(0, all), s.sums.IndexSelect(0, all)).Relu()
-		own, others := h.Slice(0, 0, n, 1), h.Slice(0, n, n*(1+s.k), 1)
-		v = s.Head.Forward(s.Conv2.Forward(own, sumOf(others, s.k)))
+		d := s.x.Device()
+		sum := torch.Zeros(torch.S(len(rows), s.Conv1.OutFeatures), s.x.DType(), d)
+		if len(from) > 0 {
+			h := s.Conv1.Forward(s.sums.IndexSelect(0, torch.Upload(d, from))).Relu()
+			sum = sum.IndexAdd(0, torch.Upload(d, to), h)
+		}
+		v = s.Head.Forward(s.Conv2.Forward(sum.Mul(torch.Upload(d, scales, len(rows), 1).ToDType(s.x.DType()))))
 	})
 	return v, err
 }

@@ -1,12 +1,14 @@
 package label
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/optim"
 )
 
@@ -31,16 +33,19 @@ func TestSampleBeta(t *testing.T) {
 	}
 }
 
-// The logits of some rows and their gradients are those of the whole graph, computed with the dense adjacency matrix of the released code.
+// The logits of some rows and their gradients are those of the whole graph, computed with dense matrices as DGL defines
+// the convolution: D_in^(-1/2)·Aᵀ·D_out^(-1/2)·X·W + b, A having a 1 from each row to its nearest.
 func TestSMILEEncodesRowsAsTheWholeGraph(t *testing.T) {
 	torch.ManualSeed(9)
-	const n, f, classes = 40, 6, 5
+	const n, f, classes, k = 40, 6, 5, 3
 	x := torch.Randn([]int{n, f}, torch.Float64)
-	s, err := NewSMILE(x, classes, 3, 1, nil)
+	s, err := NewSMILE(x, classes, k, 1, nil)
 	require.NoError(t, err)
-	a := torch.Zeros(torch.S(n, n), torch.Float64).ScatterValue(1, s.neighbours, 1)
-	conv := func(g *GraphConv, h *torch.Tensor) *torch.Tensor {
-		return h.Matmul(g.Root.Weight.T()).Add(a.Matmul(h).Matmul(g.Neighbour.Weight.T())).Add(g.Root.Bias)
+	a := torch.Zeros(torch.S(n, n), torch.Float64).ScatterValue(1, torch.FromSlice(s.near, n, k), 1)
+	degrees := a.SumDim([]int{0}, false).Clamp(1, n).Sqrt().Unsqueeze(1)
+	require.Equal(t, 1.0, degrees.Min().Item(), "a row that nobody points at")
+	conv := func(l *nn.Linear, h *torch.Tensor) *torch.Tensor {
+		return a.T().Matmul(h.DivScalar(math.Sqrt(k))).Div(degrees).Matmul(l.Weight.T()).Add(l.Bias)
 	}
 	dense := s.Head.Forward(conv(s.Conv2, conv(s.Conv1, x).Relu()))
 	for _, rows := range [][]int{{0}, {7, 3, 39, 3}, {12, 13, 14, 15, 16, 17, 18, 19}} {
@@ -51,7 +56,7 @@ func TestSMILEEncodesRowsAsTheWholeGraph(t *testing.T) {
 		want := dense.IndexSelect(0, ids)
 		require.InDeltaSlice(t, flat(want), flat(v), 1e-12)
 		up := torch.Randn(v.Shape(), torch.Float64)
-		ps := []*torch.Tensor{s.Conv1.Root.Weight, s.Conv1.Root.Bias, s.Conv1.Neighbour.Weight, s.Conv2.Root.Weight, s.Conv2.Neighbour.Weight, s.Head.Weight}
+		ps := []*torch.Tensor{s.Conv1.Weight, s.Conv1.Bias, s.Conv2.Weight, s.Conv2.Bias, s.Head.Weight}
 		got := torch.Grad([]*torch.Tensor{v}, ps, torch.WithGradient(up))
 		for i, g := range torch.Grad([]*torch.Tensor{want}, ps, torch.WithGradient(up), torch.RetainGraph) {
 			require.InDeltaSlice(t, flat(g), flat(got[i]), 1e-12)
@@ -72,7 +77,7 @@ func TestSMILE(t *testing.T) {
 	}
 	s, err := NewSMILE(torch.FromSlice(x, n, 2), classes, 3, 1, nil)
 	require.NoError(t, err)
-	require.Len(t, s.Parameters(), 3+3+2+4+4)
+	require.Len(t, s.Parameters(), 2+2+2+4+4)
 	obs := torch.FromSlice(y, n, classes)
 	l, err := loss.New("smile-encoder", "", loss.Values{"delta": 0.01}, loss.Options{LogEps: 1e-5})
 	require.NoError(t, err)
