@@ -136,7 +136,8 @@ func collectFolder(dir string) (*Table, []Group, error) {
 // the same test images.
 func tableOf(groups []Group, replicates int) (*Table, error) {
 	first := groups[0].Runs[0]
-	t := &Table{Data: first.Environment.Data, Test: first.Environment.Rows[data.Test], Mode: first.Config.Mode, Hidden: first.Config.NoTest}
+	t := &Table{Data: first.Environment.Data, Test: first.Environment.Rows[data.Test], Mode: first.Config.Mode,
+		Hidden: first.Config.NoTest}
 	o := &Options{Replicates: replicates}
 	for i, g := range groups {
 		r := Row{Name: g.Name, Settings: map[string]any{"method": g.Runs[0].Config.Method}}

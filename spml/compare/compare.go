@@ -455,7 +455,8 @@ func (o *Options) train(ctx context.Context, jobs []*job) error {
 			todoRuns++
 		}
 	}
-	o.note("%d %s × %d seeds = %d runs, %d of them done before", len(o.Variants), cmp.Or(o.what, "methods"), len(o.Seeds), len(jobs), len(jobs)-todoRuns)
+	o.note("%d %s × %d seeds = %d runs, %d of them done before", len(o.Variants), cmp.Or(o.what, "methods"),
+		len(o.Seeds), len(jobs), len(jobs)-todoRuns)
 	for range n {
 		wait.Go(func() {
 			for j := range todo {
@@ -546,7 +547,8 @@ func (o *Options) table(ctx context.Context, jobs []*job) (*Table, error) {
 		return nil, err
 	}
 	defer ds.Close()
-	t := &Table{Data: ds.Name, Test: len(ds.Rows(data.Test)), Classes: ds.C(), Mode: first.Mode, Hidden: first.NoTest, ValFirst: o.ValFirst}
+	t := &Table{Data: ds.Name, Test: len(ds.Rows(data.Test)), Classes: ds.C(), Mode: first.Mode, Hidden: first.NoTest,
+		ValFirst: o.ValFirst}
 	var truth [][]int8
 	if !jobs[0].result.Best.NoTest {
 		if truth, err = o.truth(jobs); err != nil {

@@ -193,7 +193,8 @@ func (d *Difference) Write(w io.Writer, classes int) error {
 			fmt.Fprintf(t, "%s mAP\tn/a\tn/a\n", m.name)
 			continue
 		}
-		fmt.Fprintf(t, "%s mAP by epoch\t%s\t%s\t%.2f … %.2f %%\n", m.name, sparkline(d.EpochsA, low, high, m.value), sparkline(d.EpochsB, low, high, m.value), low, high)
+		fmt.Fprintf(t, "%s mAP by epoch\t%s\t%s\t%.2f … %.2f %%\n", m.name, sparkline(d.EpochsA, low, high, m.value),
+			sparkline(d.EpochsB, low, high, m.value), low, high)
 		fmt.Fprintf(t, "of the best epoch\t%s\t%s\n", withPercent(m.text(d.BestA)), withPercent(m.text(d.BestB)))
 	}
 	fmt.Fprintf(t, "best epoch\t%d of %d\t%d of %d\n", d.BestA.Epoch, len(d.EpochsA), d.BestB.Epoch, len(d.EpochsB))

@@ -35,7 +35,8 @@ func (t *Table) Write(w io.Writer, format string) error {
 
 func (t *Table) caption() string {
 	if t.noTest() {
-		return fmt.Sprintf("%s: %d classes; test mAP is n/a: %s; validation mAP of the best epoch in percent, mean ± sd over seeds", t.Data, t.Classes, t.whyNoTest())
+		return fmt.Sprintf("%s: %d classes; test mAP is n/a: %s; validation mAP of the best epoch in percent, mean ± "+
+			"sd over seeds", t.Data, t.Classes, t.whyNoTest())
 	}
 	return fmt.Sprintf("%s: %d test images, %d classes; test mAP in percent, mean ± sd over seeds; difference of the best epochs with its 95 %% interval (paired bootstrap over images)", t.Data, t.Test, t.Classes)
 }
@@ -91,7 +92,8 @@ func (t *Table) byTest(w io.Writer) error {
 	if t.ValFirst {
 		val, rule = "val mAP | ", "---|"
 	}
-	fmt.Fprintf(w, "%s.\n\n| method | %sbest epoch | last epoch | − %s | 95 %% interval | p | seeds | s/run |\n|---|%s---|---|---|---|---|---|---|\n", t.caption(), val, first, rule)
+	fmt.Fprintf(w, "%s.\n\n| method | %sbest epoch | last epoch | − %s | 95 %% interval | p | seeds | s/run "+
+		"|\n|---|%s---|---|---|---|---|---|---|\n", t.caption(), val, first, rule)
 	top := t.highest()
 	for i, r := range t.Rows {
 		if val = ""; t.ValFirst {
@@ -111,12 +113,14 @@ func (t *Table) byTest(w io.Writer) error {
 			diff, interval, p = fmt.Sprintf("%+.2f", d.Difference.Value), fmt.Sprintf("%+.2f … %+.2f", d.Difference.Low, d.Difference.High), fmt.Sprintf("%.3f", d.P)
 		}
 		n := len(r.Seeds)
-		if _, err := fmt.Fprintf(w, "| %s | %s%s | %s | %s | %s | %s | %d | %.1f |\n", r.Name, val, r.test(r.BestMean, r.BestSD, " ± "), r.test(r.LastMean, r.LastSD, " ± "), diff, interval, p, n, r.Seconds); err != nil {
+		if _, err := fmt.Fprintf(w, "| %s | %s%s | %s | %s | %s | %s | %d | %.1f |\n", r.Name, val, r.test(r.BestMean,
+			r.BestSD, " ± "), r.test(r.LastMean, r.LastSD, " ± "), diff, interval, p, n, r.Seconds); err != nil {
 			return err
 		}
 	}
 	if t.ValFirst && top >= 0 {
-		if _, err := fmt.Fprintf(w, "\nHighest validation mAP: %s. Choose by it: the test columns are for the report, once.\n", t.Rows[top].Name); err != nil {
+		if _, err := fmt.Fprintf(w, "\nHighest validation mAP: %s. Choose by it: the test columns are for the report, "+
+			"once.\n", t.Rows[top].Name); err != nil {
 			return err
 		}
 	}
@@ -149,7 +153,8 @@ func (t *Table) selections(w io.Writer) error {
 		return nil
 	}
 	fmt.Fprintf(w, `
-Settings were chosen by validation mAP alone, mean over seeds %s, which no row above has; then test was scored, once. Search: %d settings, %d runs, %v of training; test: %d runs, %v.
+Settings were chosen by validation mAP alone, mean over seeds %s, which no row above has; then test was scored, once.
+Search: %d settings, %d runs, %v of training; test: %d runs, %v.
 
 | method | chosen | val mAP | of its own settings | tried | training | grid |
 |---|---|---|---|---|---|---|
@@ -159,7 +164,8 @@ Settings were chosen by validation mAP alone, mean over seeds %s, which no row a
 		if x == nil {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "| %s | %s | %s | %.2f | %d | %v | %s |\n", r.Name, x.text(), spread(x.ValMean, x.ValSD, len(b.Seeds), " ± "), x.OwnVal, x.Tried, seconds(x.Seconds), x.Source); err != nil {
+		if _, err := fmt.Fprintf(w, "| %s | %s | %s | %.2f | %d | %v | %s |\n", r.Name, x.text(), spread(x.ValMean,
+			x.ValSD, len(b.Seeds), " ± "), x.OwnVal, x.Tried, seconds(x.Seconds), x.Source); err != nil {
 			return err
 		}
 	}
@@ -179,9 +185,11 @@ func (t *Table) beside(w io.Writer) error {
 	if len(t.Beside) == 0 {
 		return nil
 	}
-	fmt.Fprint(w, "\nNumbers from elsewhere beside ours (percent where the metric is an mAP):\n\n| method | metric | ours | elsewhere | its interval | difference | source |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprint(w, "\nNumbers from elsewhere beside ours (percent where the metric is an mAP):\n\n| method | metric | "+
+		"ours | elsewhere | its interval | difference | source |\n|---|---|---|---|---|---|---|\n")
 	for _, n := range t.Beside {
-		if _, err := fmt.Fprintf(w, "| %s | %s | %s | %.2f | %s | %s | %s |\n", cell(n.Method), cell(n.Metric), n.ours(" ± "), n.Mean, n.interval(), n.difference(), cell(n.Source)); err != nil {
+		if _, err := fmt.Fprintf(w, "| %s | %s | %s | %.2f | %s | %s | %s |\n", cell(n.Method), cell(n.Metric),
+			n.ours(" ± "), n.Mean, n.interval(), n.difference(), cell(n.Source)); err != nil {
 			return err
 		}
 	}
@@ -230,7 +238,9 @@ func (t *Table) leftOut(w io.Writer, form string) error {
 func (t *Table) csv(w io.Writer) error {
 	c := csv.NewWriter(w)
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
-	head := []string{"data", "method", "seeds", "best_mean", "best_sd", "last_mean", "last_sd", "difference", "low", "high", "p", "best_per_seed", "last_per_seed", "best_epochs", "seconds_per_run", "val_mean", "val_sd", "val_per_seed", "left_out"}
+	head := []string{"data", "method", "seeds", "best_mean", "best_sd", "last_mean", "last_sd", "difference", "low",
+		"high", "p", "best_per_seed", "last_per_seed", "best_epochs", "seconds_per_run", "val_mean", "val_sd",
+		"val_per_seed", "left_out"}
 	if t.Budget != nil {
 		head = append(head, "chosen", "tried", "tuning_val_mean", "tuning_val_sd", "tuning_val_own", "tuning_seconds", "grid")
 	}
@@ -259,7 +269,8 @@ func (t *Table) csv(w io.Writer) error {
 			join(r.Best, "%.4f"), join(r.Last, "%.4f"), join(r.Epochs, "%d"), strconv.FormatFloat(r.Seconds, 'f', 2, 64))
 		row = append(append(row, val...), "")
 		if x := r.Selection; x != nil {
-			row = append(row, settingsText(x.Chosen), strconv.Itoa(x.Tried), f(x.ValMean), f(x.ValSD), f(x.OwnVal), strconv.FormatFloat(x.Seconds, 'f', 2, 64), x.Source)
+			row = append(row, settingsText(x.Chosen), strconv.Itoa(x.Tried), f(x.ValMean), f(x.ValSD), f(x.OwnVal),
+				strconv.FormatFloat(x.Seconds, 'f', 2, 64), x.Source)
 		}
 		line(row...)
 	}
@@ -305,25 +316,30 @@ func (t *Table) latex(w io.Writer) error {
 			fmt.Fprintf(w, "%s & $%s$ & n/a & -- & -- \\\\\n", escape.Replace(r.Name), r.validation(" \\pm "))
 			continue
 		}
-		fmt.Fprintf(w, "%s & $%s$ & $%s$ & %s & %s \\\\\n", escape.Replace(r.Name), r.test(r.BestMean, r.BestSD, " \\pm "), r.test(r.LastMean, r.LastSD, " \\pm "), diff, p)
+		fmt.Fprintf(w, "%s & $%s$ & $%s$ & %s & %s \\\\\n", escape.Replace(r.Name), r.test(r.BestMean, r.BestSD, " \\pm "),
+			r.test(r.LastMean, r.LastSD, " \\pm "), diff, p)
 	}
 	if _, err := io.WriteString(w, "\\hline\n\\end{tabular}\n\\end{table}\n"); err != nil {
 		return err
 	}
 	if b := t.Budget; b != nil {
-		fmt.Fprintf(w, "\\begin{table}\n\\centering\n\\caption{Settings chosen by validation mAP over seeds %s: %d settings, %d runs.}\n\\begin{tabular}{llrrr}\n\\hline\nmethod & chosen & val mAP & own & tried \\\\\n\\hline\n",
+		fmt.Fprintf(w, "\\begin{table}\n\\centering\n\\caption{Settings chosen by validation mAP over seeds %s: %d "+
+			"settings, %d runs.}\n\\begin{tabular}{llrrr}\n\\hline\nmethod & chosen & val mAP & own & tried \\\\\n\\hline\n",
 			join(b.Seeds, "%d"), b.Settings, b.Runs)
 		for _, r := range t.Rows {
 			if x := r.Selection; x != nil {
-				fmt.Fprintf(w, "%s & %s & $%s$ & %.2f & %d \\\\\n", escape.Replace(r.Name), escape.Replace(x.text()), spread(x.ValMean, x.ValSD, len(b.Seeds), " \\pm "), x.OwnVal, x.Tried)
+				fmt.Fprintf(w, "%s & %s & $%s$ & %.2f & %d \\\\\n", escape.Replace(r.Name), escape.Replace(x.text()),
+					spread(x.ValMean, x.ValSD, len(b.Seeds), " \\pm "), x.OwnVal, x.Tried)
 			}
 		}
 		fmt.Fprint(w, "\\hline\n\\end{tabular}\n\\end{table}\n")
 	}
 	if len(t.Beside) > 0 {
-		fmt.Fprint(w, "\\begin{table}\n\\centering\n\\caption{Numbers from elsewhere beside ours.}\n\\begin{tabular}{llrrll}\n\\hline\nmethod & metric & ours & elsewhere & interval & source \\\\\n\\hline\n")
+		fmt.Fprint(w, "\\begin{table}\n\\centering\n\\caption{Numbers from elsewhere beside "+
+			"ours.}\n\\begin{tabular}{llrrll}\n\\hline\nmethod & metric & ours & elsewhere & interval & source \\\\\n\\hline\n")
 		for _, n := range t.Beside {
-			fmt.Fprintf(w, "%s & %s & $%s$ & %.2f & %s & %s \\\\\n", escape.Replace(n.Method), escape.Replace(n.Metric), n.ours(" \\pm "), n.Mean, n.interval(), escape.Replace(n.Source))
+			fmt.Fprintf(w, "%s & %s & $%s$ & %.2f & %s & %s \\\\\n", escape.Replace(n.Method), escape.Replace(n.Metric),
+				n.ours(" \\pm "), n.Mean, n.interval(), escape.Replace(n.Source))
 		}
 		fmt.Fprint(w, "\\hline\n\\end{tabular}\n\\end{table}\n")
 	}

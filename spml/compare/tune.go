@@ -29,8 +29,8 @@ type Tuning struct {
 	Seeds []uint32 // of the tuning runs
 }
 
-// Grid are the settings that a row is tried with, on top of its own, which are always tried too. Stages are searched one
-// after the other, each on top of the best so far.
+// Grid are the settings that a row is tried with, on top of its own, which are always tried too. Stages are searched
+// one after the other, each on top of the best so far.
 type Grid struct {
 	Source string // where it comes from, in words
 	Stages [][]map[string]any
@@ -95,7 +95,8 @@ func Tune(ctx context.Context, o Options, g Tuning) (_ *Table, err error) {
 	}
 	s.report(t)
 	b := t.Budget
-	o.note("spent: %d settings, %d runs (%s of training) on validation; %d runs (%s) on test", b.Settings, b.Runs, seconds(b.Seconds), b.TestRuns, seconds(b.TestSeconds))
+	o.note("spent: %d settings, %d runs (%s of training) on validation; %d runs (%s) on test", b.Settings, b.Runs,
+		seconds(b.Seconds), b.TestRuns, seconds(b.TestSeconds))
 	return t, nil
 }
 
@@ -151,7 +152,8 @@ func newSearch(o Options, g Tuning) (*search, error) {
 	}
 	for _, seed := range g.Seeds {
 		if slices.Contains(o.Seeds, seed) {
-			return nil, &train.ConfigError{Msg: fmt.Sprintf("seed %d is to choose settings and to test them: the test wants seeds that the search has not seen", seed)}
+			return nil, &train.ConfigError{Msg: fmt.Sprintf("seed %d is to choose settings and to test them: the test "+
+				"wants seeds that the search has not seen", seed)}
 		}
 	}
 	s := &search{o: o}
@@ -215,7 +217,8 @@ func (s *search) canSelect() error {
 			return err
 		}
 		if none {
-			return &train.ConfigError{Msg: fmt.Sprintf("%s has no validation rows, and tuning chooses by validation mAP: give it a validation part, or leave out the tuning", ds.Name)}
+			return &train.ConfigError{Msg: fmt.Sprintf("%s has no validation rows, and tuning chooses by validation mAP: "+
+				"give it a validation part, or leave out the tuning", ds.Name)}
 		}
 		return nil
 	}
@@ -415,7 +418,8 @@ func (s *search) before(path string) ([]selected, error) {
 				return nil, err
 			}
 			if !bytes.Equal(was, is) {
-				return nil, &train.ConfigError{Msg: fmt.Sprintf("%s: %s was tuned with another grid or other seeds, and its test scores are known since; another search is another experiment: choose another --run", path, x.Name)}
+				return nil, &train.ConfigError{Msg: fmt.Sprintf("%s: %s was tuned with another grid or other seeds, and its "+
+					"test scores are known since; another search is another experiment: choose another --run", path, x.Name)}
 			}
 		}
 	}
@@ -426,7 +430,8 @@ func (s *search) before(path string) ([]selected, error) {
 func (s *search) after(before []selected) []selected {
 	var rows []selected
 	for _, r := range s.rows {
-		rows = append(rows, selected{Name: r.variant.Name, Source: r.grid.Source, Seeds: s.o.Seeds, Stages: r.grid.Stages, Trials: r.trials, Chosen: r.best().Settings})
+		rows = append(rows, selected{Name: r.variant.Name, Source: r.grid.Source, Seeds: s.o.Seeds, Stages: r.grid.Stages,
+			Trials: r.trials, Chosen: r.best().Settings})
 	}
 	for _, x := range before {
 		if !slices.ContainsFunc(rows, func(y selected) bool { return x.Name == y.Name }) {

@@ -29,10 +29,12 @@ func TestTune(t *testing.T) {
 		return m
 	}
 	var notes []string
-	o := Options{Settings: slow(), Variants: v, Seeds: []uint32{1200, 1}, Dir: dir, Replicates: 20, Note: func(s string) { notes = append(notes, s) }}
+	o := Options{Settings: slow(), Variants: v, Seeds: []uint32{1200, 1}, Dir: dir, Replicates: 20,
+		Note: func(s string) { notes = append(notes, s) }}
 	alphas, rates := []float64{0.2, 0.01, 0.9}, []float64{1e-5, 1e-3}
 	g := Tuning{Seeds: []uint32{101, 102}, Grids: []Grid{{Source: "none"}, {Source: "a test", Stages: [][]map[string]any{
-		{{"params.alpha": alphas[0]}, {"params.alpha": alphas[1]}, {"params.alpha": alphas[2]}}, {{"lr": rates[0]}, {"lr": rates[1]}},
+		{{"params.alpha": alphas[0]}, {"params.alpha": alphas[1]}, {"params.alpha": alphas[2]}}, {{"lr": rates[0]},
+			{"lr": rates[1]}},
 	}}}}
 
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -45,7 +47,8 @@ func TestTune(t *testing.T) {
 	_, err = Tune(ctx, o, g)
 	var stopped *StoppedError
 	require.ErrorAs(t, err, &stopped)
-	require.Equal(t, "budget: up to 7 settings × 2 seeds = 14 runs on validation, then 2 rows × 2 seeds = 4 runs on test", notes[0])
+	require.Equal(t, "budget: up to 7 settings × 2 seeds = 14 runs on validation, then 2 rows × 2 seeds = 4 runs "+
+		"on test", notes[0])
 	seen := 0
 	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "tuning"), func(path string, d fs.DirEntry, err error) error {
 		require.NotContains(t, d.Name(), "test", path)
@@ -111,12 +114,15 @@ func TestTune(t *testing.T) {
 	require.InDelta(t, own, s.OwnVal, 1e-9)
 	require.Equal(t, 5, s.Tried)
 	require.Empty(t, table.Rows[0].Selection.Chosen)
-	require.Equal(t, &Budget{Seeds: g.Seeds, Settings: 6, Runs: 12, Seconds: table.Budget.Seconds, TestRuns: 4, TestSeconds: table.Budget.TestSeconds}, table.Budget)
-	require.Regexp(t, `^spent: 6 settings, 12 runs \(\S+ of training\) on validation; 4 runs \(\S+\) on test$`, notes[len(notes)-1])
+	require.Equal(t, &Budget{Seeds: g.Seeds, Settings: 6, Runs: 12, Seconds: table.Budget.Seconds, TestRuns: 4,
+		TestSeconds: table.Budget.TestSeconds}, table.Budget)
+	require.Regexp(t, `^spent: 6 settings, 12 runs \(\S+ of training\) on validation; 4 runs \(\S+\) on test$`,
+		notes[len(notes)-1])
 
 	// The row, by a comparison that is told the settings.
 	em := Variant{Name: "em", Set: over(v[1].Set, want)}
-	told, err := Run(context.Background(), Options{Settings: slow(), Variants: []Variant{v[0], em}, Seeds: o.Seeds, Dir: t.TempDir(), Replicates: 20})
+	told, err := Run(context.Background(), Options{Settings: slow(), Variants: []Variant{v[0], em}, Seeds: o.Seeds,
+		Dir: t.TempDir(), Replicates: 20})
 	require.NoError(t, err)
 	require.Equal(t, told.Rows[1].Best, table.Rows[1].Best)
 	require.Equal(t, told.Rows[1].Difference, table.Rows[1].Difference)
@@ -155,7 +161,8 @@ func TestTuneLeavesOut(t *testing.T) {
 	v, err := Methods([]string{"an", "em-apl"})
 	require.NoError(t, err)
 	o := Options{Settings: scenes(t), Variants: v, Seeds: []uint32{1}, Dir: t.TempDir(), Replicates: 5}
-	g := Tuning{Seeds: []uint32{101}, Grids: []Grid{{}, {Stages: [][]map[string]any{{{"params.warmup": 2}, {"params.warmup": 4}}}}}}
+	g := Tuning{Seeds: []uint32{101}, Grids: []Grid{{}, {Stages: [][]map[string]any{{{"params.warmup": 2},
+		{"params.warmup": 4}}}}}}
 	table, err := Tune(context.Background(), o, g) // 3 epochs; 5 are em-apl's own
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"params.warmup": 2}, table.Rows[1].Selection.Chosen)
@@ -173,8 +180,10 @@ func TestTuneLeavesOut(t *testing.T) {
 	photos := shapestest.Folder(t)
 	split, err := os.ReadFile(filepath.Join(photos, "split.csv"))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(photos, "split.csv"), bytes.ReplaceAll(split, []byte(",val"), []byte(",train")), 0o644))
-	o.Settings = map[string]any{"data": photos, "data_options": "no-validation=true", "image_size": 16, "epochs": 1, "backbone": "small_cnn"}
+	require.NoError(t, os.WriteFile(filepath.Join(photos, "split.csv"), bytes.ReplaceAll(split, []byte(",val"),
+		[]byte(",train")), 0o644))
+	o.Settings = map[string]any{"data": photos, "data_options": "no-validation=true", "image_size": 16, "epochs": 1,
+		"backbone": "small_cnn"}
 	o.Dir, o.Variants, g.Grids = t.TempDir(), v[:1], g.Grids[:1]
 	_, err = Tune(context.Background(), o, g)
 	require.ErrorContains(t, err, "no validation rows")
@@ -189,9 +198,14 @@ func TestNumbersFromElsewhere(t *testing.T) {
 	}
 	var all [][]Number
 	for name, text := range map[string]string{
-		"n.csv":  "Method,metric,mean,interval,source\nEM,mAP,89.09,88.9 .. 89.3,\"Zhou et al., Table 1\"\nan-ls,val_map,80,± 0.5,ours in Python\nours-2,F1,61.5,,a blog\n",
-		"n.json": `[{"method":"EM","mean":89.09,"interval":[88.9,89.3],"source":"Zhou et al., Table 1"},{"method":"an-ls","metric":"val mAP","mean":80,"interval":"+-0.5","source":"ours in Python"},{"method":"ours-2","metric":"F1","mean":61.5,"source":"a blog"}]`,
-		"n.yml":  "- {method: EM, metric: test mAP, mean: 89.09, interval: 88.9 … 89.3, source: 'Zhou et al., Table 1'}\n- method: an-ls\n  metric: validation mAP\n  mean: 80\n  interval: 79.5 to 80.5\n  source: ours in Python\n- {method: ours-2, metric: F1, mean: 61.5, interval: null, source: a blog}\n",
+		"n.csv": "Method,metric,mean,interval,source\nEM,mAP,89.09,88.9 .. 89.3,\"Zhou et al., Table " +
+			"1\"\nan-ls,val_map,80,± 0.5,ours in Python\nours-2,F1,61.5,,a blog\n",
+		"n.json": `[{"method":"EM","mean":89.09,"interval":[88.9,89.3],"source":"Zhou et al., Table 1"},
+			{"method":"an-ls","metric":"val mAP","mean":80,"interval":"+-0.5","source":"ours in Python"},
+			{"method":"ours-2","metric":"F1","mean":61.5,"source":"a blog"}]`,
+		"n.yml": "- {method: EM, metric: test mAP, mean: 89.09, interval: 88.9 … 89.3, source: 'Zhou et al., Table " +
+			"1'}\n- method: an-ls\n  metric: validation mAP\n  mean: 80\n  interval: 79.5 to 80.5\n  source: ours in " +
+			"Python\n- {method: ours-2, metric: F1, mean: 61.5, interval: null, source: a blog}\n",
 	} {
 		n, err := ReadNumbers(write(name, text))
 		require.NoError(t, err, name)
@@ -202,8 +216,10 @@ func TestNumbersFromElsewhere(t *testing.T) {
 	require.InDelta(t, 79.5, *all[0][1].Low, 1e-12)
 
 	table := &Table{Data: "birds", Test: 9, Classes: 3, Rows: []Row{
-		{Name: "an-ls", Seeds: []uint32{1, 2}, Best: []float64{50, 51}, BestMean: 50.5, BestSD: 0.71, Val: []float64{60, 62}, ValMean: 61, ValSD: 1.4, Settings: map[string]any{"method": "an-ls"}},
-		{Name: "em:alpha=0.1", Seeds: []uint32{1, 2}, Best: []float64{90, 91}, BestMean: 90.5, BestSD: 0.71, Settings: map[string]any{"method": "em"}},
+		{Name: "an-ls", Seeds: []uint32{1, 2}, Best: []float64{50, 51}, BestMean: 50.5, BestSD: 0.71, Val: []float64{60,
+			62}, ValMean: 61, ValSD: 1.4, Settings: map[string]any{"method": "an-ls"}},
+		{Name: "em:alpha=0.1", Seeds: []uint32{1, 2}, Best: []float64{90, 91}, BestMean: 90.5, BestSD: 0.71,
+			Settings: map[string]any{"method": "em"}},
 	}}
 	table.Lay(all[0])
 	require.InDelta(t, 1.41, *table.Beside[0].Difference, 1e-9)
@@ -211,7 +227,8 @@ func TestNumbersFromElsewhere(t *testing.T) {
 	require.Nil(t, table.Beside[2].Ours)
 	var b bytes.Buffer
 	require.NoError(t, table.Write(&b, "md"))
-	require.Contains(t, b.String(), "| EM | test mAP | 90.50 ± 0.71 | 89.09 | 88.90 … 89.30 | +1.41 | Zhou et al., Table 1 |")
+	require.Contains(t, b.String(), "| EM | test mAP | 90.50 ± 0.71 | 89.09 | 88.90 … 89.30 | +1.41 | Zhou et "+
+		"al., Table 1 |")
 	require.Contains(t, b.String(), "| ours-2 | F1 | – | 61.50 |  |  | a blog |")
 	b.Reset()
 	require.NoError(t, table.Write(&b, "csv"))
@@ -220,11 +237,13 @@ func TestNumbersFromElsewhere(t *testing.T) {
 	require.Equal(t, []string{"test mAP", "89.0900", "88.9000", "89.3000", "Zhou et al., Table 1"}, lines[3][19:])
 
 	for name, c := range map[string]struct{ text, want string }{
-		"a.csv":  {"method,mean,source\nem,x,here\n", `a.csv: line 2: mean: "x" is no number`},
-		"b.csv":  {"method,mean\nem,80\n", "b.csv: line 2: source is missing"},
-		"c.csv":  {"method,mean,source,sd\nem,80,here,1\n", `c.csv: line 2: "sd" is none of method, metric, mean, interval, source`},
-		"d.csv":  {"method,mean,source\nem,0.8,here\nan,0.7,here\n", "write 89.1 for 0.891"},
-		"e.yaml": {"- {method: em, mean: 80, interval: 81 .. 82, source: here}\n", "e.yaml: line 1: interval \"81 .. 82\" does not hold the mean 80"},
+		"a.csv": {"method,mean,source\nem,x,here\n", `a.csv: line 2: mean: "x" is no number`},
+		"b.csv": {"method,mean\nem,80\n", "b.csv: line 2: source is missing"},
+		"c.csv": {"method,mean,source,sd\nem,80,here,1\n",
+			`c.csv: line 2: "sd" is none of method, metric, mean, interval, source`},
+		"d.csv": {"method,mean,source\nem,0.8,here\nan,0.7,here\n", "write 89.1 for 0.891"},
+		"e.yaml": {"- {method: em, mean: 80, interval: 81 .. 82, source: here}\n",
+			"e.yaml: line 1: interval \"81 .. 82\" does not hold the mean 80"},
 		"f.yaml": {"method: em\n", "f.yaml: "},
 		"g.json": {"[]", "no numbers"},
 		"h.txt":  {"", "ends in .csv"},

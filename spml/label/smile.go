@@ -14,10 +14,10 @@ import (
 // steps: the classifier's on loss "smile-classifier" with Enhanced labels, then the encoder's on loss "smile-encoder"
 // with Reconstruct.
 //
-// The graph has an edge from each row to its k nearest others. A graph convolution gives row j W·Σ_i x_i/√(k·n_j) + b
-// over the n_j rows i that have j among their nearest, and b where there is none: a row does not see itself, nor its own
-// nearest. The sums of the first convolution do not change, so a step computes hidden values for the rows that point at
-// the batch alone, and has the values and gradients of the whole graph.
+// The graph has an edge from each row to its k nearest others. A graph convolution gives row j W·Σ_i x_i/√(k·n_j)
+// + b over the n_j rows i that have j among their nearest, and b where there is none: a row does not see itself,
+// nor its own nearest. The sums of the first convolution do not change, so a step computes hidden values for the
+// rows that point at the batch alone, and has the values and gradients of the whole graph.
 //
 // Source: Xu et al. 2022 (SMILE), released code, whose graph convolution is DGL's with norm "both", on a dense N×N
 // matrix; here the graph is N×k.

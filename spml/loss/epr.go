@@ -36,7 +36,9 @@ func init() {
 
 // expectedPositives is the parameter k, the mean number of positives of an image.
 func expectedPositives(name string) Param {
-	return Param{Name: name, Doc: "expected number of positives of an image", Source: "code, elijahcole/single-positive-multi-label @ 89152d5, train.py: expected_num_pos", Default: 1.5, ByData: perData(1.5, 2.9, 1.9, 31.4), Max: inf, Positives: true}
+	return Param{Name: name, Doc: "expected number of positives of an image",
+		Source: "code, elijahcole/single-positive-multi-label @ 89152d5, train.py: expected_num_pos", Default: 1.5,
+		ByData: perData(1.5, 2.9, 1.9, 31.4), Max: inf, Positives: true}
 }
 
 // observedOnly keeps the terms of observed labels; unknown ones count 0 (NaN stays NaN).

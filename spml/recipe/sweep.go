@@ -21,8 +21,8 @@ type Sweep struct {
 	Grid     map[string][]any          `yaml:"grid" json:"grid,omitempty"`
 	Named    map[string]map[string]any `yaml:"points" json:"points,omitempty"`     // in place of a grid: the settings of each point by its name
 	Together map[string]string         `yaml:"together" json:"together,omitempty"` // key: takes the value of another key
-	// Tunes are the methods whose tuning searches it, each with its place among the method's grids, from 1. Data is the one
-	// of the papers' data sets that it is for; "" = any.
+	// Tunes are the methods whose tuning searches it, each with its place among the method's grids, from 1. Data is the
+	// one of the papers' data sets that it is for; "" = any.
 	Tunes map[string]int `yaml:"tunes" json:"tunes,omitempty"`
 	Data  string         `yaml:"data" json:"data,omitempty"`
 }

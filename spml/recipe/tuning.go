@@ -8,9 +8,9 @@ import (
 	"github.com/gospml/gospml/spml/loss"
 )
 
-// Tuning gives the grids that a method is tuned over, one after the other. They are its paper's where the paper has any
-// (Sweep.Tunes); else the parameters that its authors chose for each of the papers' data sets, as the registry of losses
-// has them. A method without either has none. dataSet is one of voc, coco, nus, cub, or "".
+// Tuning gives the grids that a method is tuned over, one after the other. They are its paper's where the paper has
+// any (Sweep.Tunes); else the parameters that its authors chose for each of the papers' data sets, as the registry
+// of losses has them. A method without either has none. dataSet is one of voc, coco, nus, cub, or "".
 func Tuning(method, dataSet string) ([]Sweep, error) {
 	e, err := loss.Lookup(method)
 	if err != nil {

@@ -20,7 +20,8 @@ func TestTuning(t *testing.T) {
 	require.Equal(t, []string{"em-alpha"}, names("EM", "voc"))
 	require.Equal(t, []string{"em-ls"}, names("an-ls", "voc"))
 	require.Equal(t, []string{"ll-delta"}, names("ll-cp", ""))
-	require.Equal(t, []string{"gr-q", "gr-beta", "gr-alpha"}, names("gr", "coco"), "as their E.2: q2 and q3 first, then β(T), α(T)")
+	require.Equal(t, []string{"gr-q", "gr-beta", "gr-alpha"}, names("gr", "coco"),
+		"as their E.2: q2 and q3 first, then β(T), α(T)")
 	require.Equal(t, []string{"vlpl-threshold"}, names("vlpl", "nus"))
 	require.Equal(t, []string{"vlpl-threshold-cub"}, names("vlpl", "cub"))
 	require.Nil(t, names("an", "voc"))

@@ -166,7 +166,8 @@ func (p *page) several(ctx context.Context, paths []string, o Options) error {
 		if t.Hidden {
 			why = "The runs leave the test part alone"
 		}
-		p.Subtitle = fmt.Sprintf("%s, so test mAP is n/a; %s. Validation mAP of the best epoch, mean and standard deviation over seeds.", why, count(seeds, "seed"))
+		p.Subtitle = fmt.Sprintf("%s, so test mAP is n/a; %s. Validation mAP of the best epoch, mean and standard "+
+			"deviation over seeds.", why, count(seeds, "seed"))
 	}
 	best := t.Rows[0]
 	for _, r := range t.Rows {

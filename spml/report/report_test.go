@@ -61,7 +61,8 @@ func TestWithoutData(t *testing.T) {
 func TestWithoutTestScores(t *testing.T) {
 	dir := t.TempDir()
 	run := func(method string, hidden bool) string {
-		c := train.Config{Data: "shapes", DataOptions: "train=30,val=20,test=20", Method: method, ImageSize: 16, Epochs: 1, NoTest: hidden, Run: filepath.Join(dir, fmt.Sprint(method, hidden)), SaveEvery: "off"}
+		c := train.Config{Data: "shapes", DataOptions: "train=30,val=20,test=20", Method: method, ImageSize: 16, Epochs: 1,
+			NoTest: hidden, Run: filepath.Join(dir, fmt.Sprint(method, hidden)), SaveEvery: "off"}
 		_, err := train.Run(t.Context(), c, train.Events{})
 		require.NoError(t, err)
 		return c.Run

@@ -24,7 +24,8 @@ func TestClassNames(t *testing.T) {
 	names := slices.Clone(ds.Classes)
 	slices.Reverse(names)
 	c.ClassNames = filepath.Join(t.TempDir(), "names.txt")
-	require.NoError(t, os.WriteFile(c.ClassNames, []byte(strings.ReplaceAll(strings.Join(names, "\n"), "_", " ")+"\n"), 0o644))
+	require.NoError(t, os.WriteFile(c.ClassNames, []byte(strings.ReplaceAll(strings.Join(names, "\n"), "_", " ")+"\n"),
+		0o644))
 	got := labelsOf(t, c, 1)[0]
 	n, compared, changed := ds.C(), 0, 0
 	for i, row := range ds.Rows(data.Train) {

@@ -109,9 +109,11 @@ func (n *network) clipModel() (backbone.Model, error) {
 		case names == nil:
 			names = n.ds.Classes
 		case len(names) != n.ds.C():
-			return nil, &ConfigError{Msg: fmt.Sprintf("%s has %d texts and %s %d classes", n.c.ClassNames, len(names), n.ds.Name, n.ds.C())}
+			return nil, &ConfigError{Msg: fmt.Sprintf("%s has %d texts and %s %d classes", n.c.ClassNames, len(names),
+				n.ds.Name, n.ds.C())}
 		}
-		return dualcoop.New(m, tok, names, dualcoop.Config{Context: n.c.Context, PerClass: n.c.ClassContext, Generator: n.torch, ImageNet: true})
+		return dualcoop.New(m, tok, names, dualcoop.Config{Context: n.c.Context, PerClass: n.c.ClassContext,
+			Generator: n.torch, ImageNet: true})
 	}
 	var b backbone.Model
 	err = torch.Try(func() { b = model.NewClipClassifier(m, n.ds.C(), nn.Generator(n.torch)) })

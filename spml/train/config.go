@@ -319,8 +319,10 @@ type ConfigError = fault.Setting
 
 // absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) absolute() (Config, error) {
-	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip, &c.TextFeatures, &c.ClassNames, &c.Init, &c.StageOne, &c.Run, &c.CacheDir} {
-		if *p == "" || p == &c.ClassNames && *p == "cub" || (p == &c.Clip || p == &c.Weights) && *p == BuiltinClip || p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
+	for _, p := range []*string{&c.Data, &c.Weights, &c.Features, &c.StrongFeatures, &c.PseudoLabels, &c.Clip,
+		&c.TextFeatures, &c.ClassNames, &c.Init, &c.StageOne, &c.Run, &c.CacheDir} {
+		if *p == "" || p == &c.ClassNames && *p == "cub" || (p == &c.Clip || p == &c.Weights) && *p == BuiltinClip ||
+			p == &c.Data && *p == ShapesName || p == &c.Features && *p == OwnFeatures {
 			continue
 		}
 		parts := []string{*p}

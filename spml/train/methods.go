@@ -68,7 +68,8 @@ func (c *Config) expectedPositives(e *loss.Entry, ds *data.Dataset, set loss.Val
 		}
 		rows := ds.Rows(data.Val)
 		if len(rows) == 0 || !labelled(ds, data.Val) {
-			return fmt.Errorf("%w: %s has no validation rows with full labels to count positives in; give --param %s=NUMBER, or leave out expected_positives", ErrData, ds.Name, p.Name)
+			return fmt.Errorf("%w: %s has no validation rows with full labels to count positives in; give --param "+
+				"%s=NUMBER, or leave out expected_positives", ErrData, ds.Name, p.Name)
 		}
 		n := 0
 		for _, y := range ds.Gather(ds.Labels, rows) {

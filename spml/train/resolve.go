@@ -54,7 +54,9 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 	for _, x := range []struct {
 		name, v string
 		of      []string
-	}{{"optimizer", c.Optimizer, optimizers}, {"schedule", c.Schedule, schedules}, {"precision", c.Precision, precisions}, {"val_labels", c.ValLabels, valLabels}, {"form", c.Form, forms}, {"expected_positives", c.Expected, expected}} {
+	}{{"optimizer", c.Optimizer, optimizers}, {"schedule", c.Schedule, schedules}, {"precision", c.Precision,
+		precisions}, {"val_labels", c.ValLabels, valLabels}, {"form", c.Form, forms}, {"expected_positives", c.Expected,
+		expected}} {
 		if !slices.Contains(x.of, x.v) {
 			return fail("%s %q is none of %s", x.name, x.v, strings.Join(x.of, ", "))
 		}
@@ -99,7 +101,8 @@ func (c *Config) resolveTraining(e *loss.Entry) error {
 			if share >= c.Epochs {
 				way = "train 2 epochs or more, with --param warmup=1"
 			}
-			return fail("%s makes its labels after %d epochs (its parameter warmup), and this run has %d: %s", e.ID, warm, c.Epochs, way)
+			return fail("%s makes its labels after %d epochs (its parameter warmup), and this run has %d: %s", e.ID, warm,
+				c.Epochs, way)
 		}
 	}
 	if c.FreezeEpochs >= c.Epochs {

@@ -52,7 +52,6 @@ var settingDocs = map[string]string{
 	"clip_precision":  "arithmetic of that model: fp32, bf16, fp16 (default fp32)",
 	"pseudo_options":  "settings of the labels it makes, NAME=VALUE joined by commas: tau, theta, delta, nu, top_k, grid, overlap, noise, noise_seed, relation, top_u, weight, template, text_features, preprocess",
 	"text_features":   ".npy file [classes, width] with that model's embeddings of the classes, in place of prompts",
-	"class_names":     "file with a text for each class, a line each, that stands for the classes in that model's prompts; cub: CUB's 312 attributes in words",
 	"mode":            "fine-tune or frozen",
 	"head":            "linear, decoder (LAC's label-wise decoder), ml-decoder or dualcoop (default linear; decoder for lac)",
 	"context":         "with --method dualcoop: learned tokens of each prompt (default 16)",
@@ -107,7 +106,11 @@ var settingDocs = map[string]string{
 
 	"grad_checkpointing": "compute again during backward instead of keeping: none, head (a decoder's layers), all (a ResNet's blocks too) (default none)",
 
-	"expected_positives": "positives of an image that epr, role and gpr count on: published (default) or validation, the mean of the validation rows' full labels",
+	"class_names": "file with a text for each class, a line each, that stands for the classes in that model's " +
+		"prompts; cub: CUB's 312 attributes in words",
+
+	"expected_positives": "positives of an image that epr, role and gpr count on: published (default) or validation, " +
+		"the mean of the validation rows' full labels",
 
 	"deterministic": "fail where an operator could give other bits the next time (for cards: CPU runs give the same bits without it)",
 

@@ -16,8 +16,8 @@ var cubNames string
 // cubName is ReadNames' name for CUBNames.
 const cubName = "cub"
 
-// CUBNames are the 312 attributes of CUB-200-2011 as prompts have them, in the order of their numbers: "curved bill" for
-// has_bill_shape::curved_(up_or_down). They are those of the released programs of SCPNet and AEVLP.
+// CUBNames are the 312 attributes of CUB-200-2011 as prompts have them, in the order of their numbers: "curved bill"
+// for has_bill_shape::curved_(up_or_down). They are those of the released programs of SCPNet and AEVLP.
 func CUBNames() []string { return strings.Split(strings.TrimSuffix(cubNames, "\n"), "\n") }
 
 // isCUB says whether classes are CUB's attributes as the data set calls them, has_PART::VALUE, which no prompt should
@@ -31,8 +31,8 @@ func isCUB(classes []string) bool {
 // maxTexts bytes are read of a file of texts.
 const maxTexts = 1 << 26
 
-// ReadNames reads what stands for the classes in prompts, one text a class: "cub" for CUBNames, else a file as ReadTexts
-// takes it.
+// ReadNames reads what stands for the classes in prompts, one text a class: "cub" for CUBNames, else a file as
+// ReadTexts takes it.
 func ReadNames(name string) ([]string, error) {
 	if name == cubName {
 		return CUBNames(), nil

@@ -61,7 +61,7 @@ type Settings struct {
 	Relation  string `json:"relation,omitempty"`
 
 	Templates    []string `json:"templates"`               // prompts; {name} or {} is the class. Several: the mean of their normalised embeddings
-	Names        []string `json:"names,omitempty"`         // [C], what stands for the classes in prompts; nil: their names, _ as a blank, and CUBNames for CUB's
+	Names        []string `json:"names,omitempty"`         // [C], texts for prompts; nil: their own
 	TextFeatures string   `json:"text_features,omitempty"` // .npy [C, E] of text embeddings, in place of prompts
 	Preprocess   string   `json:"preprocess"`              // one of clip.Variants
 	Seed         uint32   `json:"seed"`                    // of tiles and noise

@@ -55,7 +55,8 @@ with each other and are no probabilities of each being there.
 				}
 			}
 			if len(labels) == 0 {
-				return usageError{fmt.Errorf("%s wants --labels NAME,…, or --class-names FILE with a name a line", cmd.CommandPath())}
+				return usageError{fmt.Errorf("%s wants --labels NAME,…, or --class-names FILE with a name a line",
+					cmd.CommandPath())}
 			}
 			for _, t := range templates {
 				if !strings.Contains(t, "{}") {
@@ -135,7 +136,8 @@ with each other and are no probabilities of each being there.
 	f := cmd.Flags()
 	f.StringVar(&model, "model", "", "folder or file of a CLIP (default: the small built-in one, which knows drawn shapes only)")
 	f.StringSliceVar(&labels, "labels", nil, "names, separated by commas, or a file with a name a line")
-	f.StringVar(&names, "class-names", "", "in place of --labels: file with a name a line or a JSON array, or cub for CUB's 312 attributes in words")
+	f.StringVar(&names, "class-names", "", "in place of --labels: file with a name a line or a JSON array, or cub "+
+		"for CUB's 312 attributes in words")
 	f.StringArrayVar(&templates, "template", nil, "prompt with {} for the name; several are averaged (default: "+clip.DefaultTemplate+")")
 	pixels.add(f, pixel.EXIFApply, "")
 	f.StringVar(&dtype, "dtype", "float32", "arithmetic: float32, bfloat16, float16")

@@ -138,7 +138,8 @@ func (c *comparison) options(cmd *cobra.Command, settings map[string]any, varian
 // planSearch says what a search would take: its runs and those of the test, and what each would train.
 func (c *comparison) planSearch(cmd *cobra.Command, o compare.Options, g compare.Tuning) error {
 	settings, runs := g.Budget(o)
-	plain.Fprintf(cmd.ErrOrStderr(), "budget: up to %d settings × %d seeds = %d runs on validation, then %d rows × %d seeds = %d runs on test\n",
+	plain.Fprintf(cmd.ErrOrStderr(), "budget: up to %d settings × %d seeds = %d runs on validation, then %d rows × "+
+		"%d seeds = %d runs on test\n",
 		settings, len(g.Seeds), runs, len(o.Variants), len(o.Seeds), len(o.Variants)*len(o.Seeds))
 	all, err := g.Options(o)
 	if err != nil {
@@ -181,16 +182,18 @@ func newCompare() *cobra.Command {
 difference to the first method with a paired bootstrap over the test images, and the cost. What cannot be trained is left out before the first run
 and stands in the table with the reason. Stopped, it goes on where it was: give the same command again.
 
---tune chooses each method's settings by validation mAP first: over its paper's grid, or where the paper names none over the values that its
-authors have for their data sets. Test rows are neither scored nor written until every choice is made; then each method is trained with --seeds,
-which the search has not seen, and scored once. The budget is printed before and after, and the table says what was chosen.
+--tune chooses each method's settings by validation mAP first: over its paper's grid, or where the paper names none over
+the values that its authors have for their data sets. Test rows are neither scored nor written until every choice is
+made; then each method is trained with --seeds, which the search has not seen, and scored once. The budget is printed
+before and after, and the table says what was chosen.
 
---beside FILE lays numbers from elsewhere beside ours: CSV with a head of method,metric,mean,interval,source, or the same as JSON or YAML.
+--beside FILE lays numbers from elsewhere beside ours: CSV with a head of method,metric,mean,interval,source, or the
+same as JSON or YAML.
 
   spml compare --data photos --weights mobilenet_v2.safetensors --frozen --methods an,em,em-apl,gr --seeds 5 --run cmp
   spml compare --data photos --features f.npy --frozen --methods all --seeds 5 --run cmp
   spml compare --data photos --features f.npy --frozen --methods an,role:k=1.2 --seeds 7,8, --run cmp --format latex
-  spml compare --data photos --features f.npy --frozen --methods all --tune --grid lr=1e-3,1e-4 --run cmp      each method at its best
+  spml compare --data photos --features f.npy --frozen --methods all --tune --grid lr=1e-3,1e-4 --run cmp
   spml compare --data photos --features f.npy --frozen --methods an,em --beside published.csv --run cmp
   spml compare --data shapes --head decoder --methods an,plc,lac:stages=1,lac:queue_size=-1,lac --run lac      LAC's ablation`,
 		Args: exactly(0, "only flags"),
@@ -225,7 +228,8 @@ which the search has not seen, and scored once. The budget is printed before and
 	}
 	c.flags(cmd)
 	c.tune.flags(cmd)
-	cmd.Flags().StringVar(&c.beside, "beside", "", "file of published and other programs' numbers (CSV, JSON, YAML) to lay beside ours")
+	cmd.Flags().StringVar(&c.beside, "beside", "", "file of published and other programs' numbers (CSV, JSON, YAML) "+
+		"to lay beside ours")
 	cmd.Flags().StringSliceVar(&methods, "methods", nil, "methods, the first is the baseline; all: every method that needs no further files; all-single: those without full labels")
 	return cmd
 }
@@ -239,8 +243,9 @@ func newSweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep [SWEEP] --data DIR --method NAME --run FOLDER [--grid KEY=V,V]",
 		Short: "Train one method over a grid of settings",
-		Long: `Trains a method at every point of a grid, one of the papers' or your own, and prints the table, validation mAP first: choose the
-point by it. --no-test leaves the test part alone until you have chosen. Stopped, it goes on where it was.
+		Long: `Trains a method at every point of a grid, one of the papers' or your own, and prints the table, validation mAP
+first: choose the point by it. --no-test leaves the test part alone until you have chosen. Stopped, it goes on where it
+was.
 
   spml sweep cole-grid --data photos --weights resnet50.safetensors --method an --run sweep
   spml sweep --data photos --features f.npy --frozen --method em --grid params.alpha=0.05,0.1,0.2 --grid lr=1e-3,1e-4 --seeds 2 --run sweep

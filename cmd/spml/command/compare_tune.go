@@ -24,9 +24,11 @@ type tuning struct {
 
 func (t *tuning) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&t.on, "tune", false, "choose each method's settings on validation first, over its paper's grid; then score test once, with --seeds that the search has not seen")
+	f.BoolVar(&t.on, "tune", false, "choose each method's settings on validation first, over its paper's grid; then "+
+		"score test once, with --seeds that the search has not seen")
 	f.StringVar(&t.seeds, "tune-seeds", "2", "with --tune: number of seeds of the search (101, 102, …), or a list: 7,8,")
-	f.StringArrayVar(&t.grid, "grid", nil, "with --tune: KEY=V,V or the name of a sweep for every method beside its own grid, METHOD:KEY=V,V in place of one method's; repeatable")
+	f.StringArrayVar(&t.grid, "grid", nil, "with --tune: KEY=V,V or the name of a sweep for every method beside its "+
+		"own grid, METHOD:KEY=V,V in place of one method's; repeatable")
 }
 
 // check refuses flags of the search without one.
@@ -72,7 +74,9 @@ func (t *tuning) tuning(o compare.Options) (*compare.Tuning, error) {
 			if e, err := loss.Lookup(method); err == nil {
 				method = e.ID
 			}
-			i := slices.IndexFunc(o.Variants, func(v compare.Variant) bool { return v.Name == method || v.Set["method"] == method })
+			i := slices.IndexFunc(o.Variants, func(v compare.Variant) bool {
+				return v.Name == method || v.Set["method"] == method
+			})
 			if i < 0 {
 				return nil, usageError{fmt.Errorf("--grid %q: %s is none of the methods", text, method)}
 			}
@@ -90,7 +94,8 @@ func (t *tuning) tuning(o compare.Options) (*compare.Tuning, error) {
 		if err != nil {
 			return nil, &train.ConfigError{Msg: err.Error()}
 		}
-		common, commonSource = times(common, points), append(commonSource, "--grid "+strings.Join(sortedKeys(anyMap(shared.Grid)), ", "))
+		common, commonSource = times(common, points), append(commonSource,
+			"--grid "+strings.Join(sortedKeys(anyMap(shared.Grid)), ", "))
 	}
 	for _, v := range o.Variants {
 		grid, err := methodGrid(v, o.Settings, own)
@@ -103,7 +108,8 @@ func (t *tuning) tuning(o compare.Options) (*compare.Tuning, error) {
 				grid.Stages = [][]map[string]any{nil}
 			}
 			grid.Stages[0] = times(append(first, grid.Stages[0]...), common)
-			grid.Source = strings.Join(append(slices.DeleteFunc([]string{grid.Source}, func(s string) bool { return s == noGrid }), commonSource...), "; ")
+			grid.Source = strings.Join(append(slices.DeleteFunc([]string{grid.Source},
+				func(s string) bool { return s == noGrid }), commonSource...), "; ")
 		}
 		for _, stage := range grid.Stages {
 			for _, p := range stage {

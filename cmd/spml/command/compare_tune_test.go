@@ -17,10 +17,13 @@ func TestCompareTunes(t *testing.T) {
 	dir := t.TempDir()
 	beside := filepath.Join(dir, "published.csv")
 	require.NoError(t, os.WriteFile(beside, []byte("method,mean,source\nan-ls,50,a paper\n"), 0o644))
-	base := []string{"compare", "--data", "shapes", "--data-options", "train=64,val=16,test=16", "--image-size", "16", "--epochs", "1", "--methods", "an,an-ls,em:alpha=0.3", "--progress", "plain"}
-	args := append(base, "--tune", "--tune-seeds", "1", "--seeds", "1", "--grid", "lr=1e-3,1e-2", "--beside", beside, "--run", filepath.Join(dir, "cmp"))
+	base := []string{"compare", "--data", "shapes", "--data-options", "train=64,val=16,test=16", "--image-size", "16",
+		"--epochs", "1", "--methods", "an,an-ls,em:alpha=0.3", "--progress", "plain"}
+	args := append(base, "--tune", "--tune-seeds", "1", "--seeds", "1", "--grid", "lr=1e-3,1e-2", "--beside", beside,
+		"--run", filepath.Join(dir, "cmp"))
 
-	// Each is tried as it is; then an by two rates, an-ls by these and three coefficients, em by the rates: its weight was given.
+	// Each is tried as it is; then an by two rates, an-ls by these and three coefficients, em by the rates: its weight
+	// was given.
 	budget := "budget: up to "
 	code, stdout, stderr := spml(t, nil, append(args, "--dry-run")...)
 	require.Zero(t, code, stderr)
@@ -53,7 +56,8 @@ func TestCompareTunes(t *testing.T) {
 	code, _, stderr = spml(t, nil, append(base, "--tune", "--grid", "gr:lr=1", "--run", filepath.Join(dir, "x"))...)
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "gr is none of the methods")
-	code, _, stderr = spml(t, nil, append(base, "--tune", "--tune-seeds", "1,", "--seeds", "1,2", "--run", filepath.Join(dir, "x"))...)
+	code, _, stderr = spml(t, nil, append(base, "--tune", "--tune-seeds", "1,", "--seeds", "1,2", "--run",
+		filepath.Join(dir, "x"))...)
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "seed 1 is to choose settings and to test them")
 }

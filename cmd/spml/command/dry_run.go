@@ -61,8 +61,10 @@ func settingsOf(c train.Config) ([]setting, error) {
 // checkPaths tells what a run would stumble over first: a path that names nothing. A data set may be one of a folder's:
 // labels/voc for labels/voc_train.txt.
 func checkPaths(c train.Config) error {
-	for _, p := range []struct{ flag, path string }{{"data", c.Data}, {"weights", c.Weights}, {"clip", c.Clip}, {"init", c.Init}, {"class-names", c.ClassNames}} {
-		if p.path == "" || p.flag == "class-names" && p.path == "cub" || p.path == train.ShapesName || p.path == train.BuiltinClip {
+	for _, p := range []struct{ flag, path string }{{"data", c.Data}, {"weights", c.Weights}, {"clip", c.Clip}, {"init",
+		c.Init}, {"class-names", c.ClassNames}} {
+		if p.path == "" || p.flag == "class-names" && p.path == "cub" || p.path == train.ShapesName ||
+			p.path == train.BuiltinClip {
 			continue
 		}
 		_, err := os.Stat(p.path)

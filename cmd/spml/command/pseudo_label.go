@@ -74,7 +74,8 @@ the same to spml train as --data-seed.`,
 	f.Float64Var(&o.overlap, "overlap", 0, "damp: most by which tiles grow, as a share of their sides, instead of the preset's")
 	f.BoolVar(&o.noNoise, "no-noise", false, "damp: text features without the noise of the label graph")
 	f.StringArrayVar(&o.templates, "template", nil, "prompt with {name} for the class (default: \"a photo of a {name}.\"); several are averaged")
-	f.StringVar(&o.names, "class-names", "", "file with a text for each class, a line each, in place of the data set's names; cub: CUB's 312 attributes in words, which the official names take by themselves")
+	f.StringVar(&o.names, "class-names", "", "file with a text for each class, a line each, in place of the data "+
+		"set's names; cub: CUB's 312 attributes in words, which the official names take by themselves")
 	f.StringVar(&o.features, "text-features", "", ".npy [classes, width] of text embeddings in place of prompts")
 	f.StringVar(&o.preprocess, "preprocess", "", "instead of the form's: "+strings.Join(clip.Variants(), ", "))
 	f.StringVar(&o.dtype, "dtype", "float32", "arithmetic: float32, bfloat16, float16")
