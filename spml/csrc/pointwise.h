@@ -29,13 +29,15 @@ enum Pointwise {
       POINTWISE_COUNT
 };
 
-struct BatchKernels; // batchwise.h
+struct BatchKernels;  // batchwise.h
+struct FrozenKernels; // frozen_kernels.h
 
 // The kernels of one instruction set.
 struct Kernels {
   const char* name;
   const PointwiseKernels* run[POINTWISE_COUNT];
   const BatchKernels* batch;
+  const FrozenKernels* frozen;
   void (*floats_of_bytes)(const int8_t*, float*, int64_t);
   void (*floats_of_bf16)(const uint16_t*, float*, int64_t);
   void (*floats_of_fp16)(const uint16_t*, float*, int64_t);

@@ -2,6 +2,7 @@
 #include <stdint.h>
 
 #include "batchwise.h"
+#include "frozen_kernels.h"
 #include "pointwise.h"
 
 namespace {
@@ -10,4 +11,4 @@ namespace {
 } // namespace
 
 #define X(name, F, labels, schema) &spml::name##_generic,
-const spml::Kernels spml::kernels_generic = {"generic", {GOSPML_POINTWISE(X)}, &spml::batch_generic, GOSPML_CONVERSIONS};
+const spml::Kernels spml::kernels_generic = {"generic", {GOSPML_POINTWISE(X)}, &spml::batch_generic, &spml::frozen_generic, GOSPML_CONVERSIONS};
