@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"runtime"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/internal/fault"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -21,8 +24,13 @@ import (
 type Tagger struct {
 	Config Config
 	model  backbone.Model
+	plain  error // why the model is not frozen
 	device torch.Device
-	pool   *torch.Pool
+	pool   *torch.Pool // a core for each worker
+	// wide computes with all cores, on one worker of its own: for a photo that is alone.
+	wide   backbone.Model
+	alone  *torch.Pool
+	inWork atomic.Int64
 	spare  chan *pixel.Decoder // one for each worker
 	pixels pixel.Options
 }
@@ -39,6 +47,9 @@ type TaggerOptions struct {
 	Workers int // photos that are computed at once, each on one core
 	// Device is where: auto (the default: a graphics card where there is one), cpu, cuda or cuda:N.
 	Device string
+	// Precision is of the network on a CPU: fp32 (the default), or bf16, about twice as fast where the processor
+	// multiplies bfloat16 and an error elsewhere; see [backbone.Freeze].
+	Precision string
 	// EXIF says what is done with the orientation of a photo: apply or ignore. "" is what the model was trained with, as
 	// its config.json records it; without a record, ignore.
 	EXIF string
@@ -71,10 +82,24 @@ func OpenTagger(dir string, opt TaggerOptions) (_ *Tagger, err error) {
 	if _, err := Fix(m); err != nil {
 		return nil, err
 	}
+	dtype, ok := map[string]torch.DType{"": torch.Float32, "fp32": torch.Float32, "bf16": torch.BFloat16}[opt.Precision]
+	if !ok {
+		return nil, fault.Settingf("precision %q is none of fp32, bf16", opt.Precision)
+	}
+	m, plain := FreezeOnly(m, dtype)
+	if plain != nil && dtype != torch.Float32 {
+		return nil, fmt.Errorf("%s in %s: %w; take fp32", dir, opt.Precision, plain)
+	}
+	if plain != nil && !errors.Is(plain, backbone.ErrForm) {
+		slog.Warn("the frozen form of the model is not available, the slower plain form is used", "reason", plain)
+	}
 	if opt.EXIF == "" {
 		opt.EXIF = opened.Config.PretrainedCfg.EXIF
 	}
-	t := &Tagger{Config: opened.Config, model: m, device: device, pixels: pixel.Options{MaxPixels: opt.MaxPixels, MaxScans: opt.MaxScans, MaxMemory: opt.MaxMemory}}
+	t := &Tagger{
+		Config: opened.Config, model: m, plain: plain, device: device,
+		pixels: pixel.Options{MaxPixels: opt.MaxPixels, MaxScans: opt.MaxScans, MaxMemory: opt.MaxMemory},
+	}
 	if t.pixels.ApplyEXIF, err = pixel.ParseEXIF(opt.EXIF); err != nil {
 		return nil, err
 	}
@@ -89,8 +114,23 @@ func OpenTagger(dir string, opt TaggerOptions) (_ *Tagger, err error) {
 		}
 		t.spare <- d
 	}
-	t.pool, err = torch.NewPool(opt.Workers)
+	if t.pool, err = torch.NewPool(opt.Workers); err == nil && plain == nil && opt.Workers > 1 {
+		t.wide = threads(m, opt.Workers)
+		t.alone, err = torch.NewPool(1)
+	}
 	return t, err
+}
+
+// Frozen is nil where the model computes in its frozen form ([Freeze]), else why it does not.
+func (t *Tagger) Frozen() error { return t.plain }
+
+// run hands f to a worker: to the one that computes with all cores, where no other photo is in work.
+func (t *Tagger) run(ctx context.Context, f func(m backbone.Model) error) error {
+	defer t.inWork.Add(-1)
+	if t.inWork.Add(1) == 1 && t.alone != nil {
+		return t.alone.Run(ctx, func() error { return f(t.wide) })
+	}
+	return t.pool.Run(ctx, func() error { return f(t.model) })
 }
 
 // Pixels are the options that photos are decoded with, for who shows them beside their labels.
@@ -117,8 +157,18 @@ func (t *Tagger) Close() error { return t.CloseContext(context.Background()) }
 // CloseContext is Close that waits no longer than ctx: its error then wraps ctx's, and what is still in work ends by
 // itself and is freed then.
 func (t *Tagger) CloseContext(ctx context.Context) error {
-	if err := t.pool.CloseContext(ctx); err != nil {
-		go func() { t.pool.Close(); _ = t.closeDecoders() }() // nobody is left to hear of it
+	err := t.pool.CloseContext(ctx)
+	if t.alone != nil {
+		err = errors.Join(err, t.alone.CloseContext(ctx))
+	}
+	if err != nil {
+		go func() { // nobody is left to hear of it
+			t.pool.Close()
+			if t.alone != nil {
+				t.alone.Close()
+			}
+			_ = t.closeDecoders()
+		}()
 		return err
 	}
 	return t.closeDecoders()
@@ -179,20 +229,26 @@ func named(path string, err error) error {
 // Probabilities decodes one photo and returns σ(z) for every class, in the order of Config.LabelNames.
 func (t *Tagger) Probabilities(ctx context.Context, photo []byte) (out []float32, err error) {
 	defer caught.Recover(&err)
-	err = t.pool.Run(ctx, func() error {
-		x, err := t.input(photo)
-		if err == nil {
-			err = ctx.Err() // nobody may wait for the network's pass any more
-		}
-		if err != nil {
-			return err
-		}
-		torch.Scope(func(*torch.Arena) {
-			torch.Inference(func() { out = torch.ToSlice[float32](compute.Sigmoids(t.model.Forward(t.tensor(x, 1)))) })
-		})
-		return nil
+	err = t.run(ctx, func(m backbone.Model) (err error) {
+		out, err = t.probabilities(ctx, m, photo)
+		return err
 	})
 	return out, err
+}
+
+// probabilities runs on a worker.
+func (t *Tagger) probabilities(ctx context.Context, m backbone.Model, photo []byte) (out []float32, err error) {
+	x, err := t.input(photo)
+	if err == nil {
+		err = ctx.Err() // nobody may wait for the network's pass any more
+	}
+	if err != nil {
+		return nil, err
+	}
+	torch.Scope(func(*torch.Arena) {
+		torch.Inference(func() { out = torch.ToSlice[float32](compute.Sigmoids(m.Forward(t.tensor(x, 1)))) })
+	})
+	return out, nil
 }
 
 // Tagged is what TagBatch found in one photo.
@@ -201,10 +257,10 @@ type Tagged struct {
 	Err    error   // why this photo could not be read
 }
 
-// TagBatch decodes photos side by side and puts them through the network in one pass, which is faster for many photos
-// than as many calls of Tag. A photo that cannot be read has its own error; the others have their labels. Its
-// probabilities are those of Tag up to the last bits, which depend on what shares a pass. Memory grows with the number
-// of photos.
+// TagBatch labels photos side by side. A photo that cannot be read has its own error; the others have their labels. On
+// a CPU each worker decodes a photo and puts it through the network while the others do the same, with the
+// probabilities of Tag and the memory of as many photos as there are workers. On a card all photos go through the
+// network in one pass: the last bits depend on what shares it, and memory grows with the number of photos.
 func (t *Tagger) TagBatch(ctx context.Context, photos [][]byte) ([]Tagged, error) {
 	p, errs, err := t.ProbabilitiesBatch(ctx, photos)
 	if err != nil {
@@ -224,6 +280,9 @@ func (t *Tagger) TagBatch(ctx context.Context, photos [][]byte) ([]Tagged, error
 func (t *Tagger) ProbabilitiesBatch(ctx context.Context, photos [][]byte) (p [][]float32, errs []error, err error) {
 	defer caught.Recover(&err)
 	p, errs = make([][]float32, len(photos)), make([]error, len(photos))
+	if t.device.Type == torch.DeviceCPU {
+		return p, errs, t.each(ctx, photos, p, errs)
+	}
 	err = t.pool.Run(ctx, func() error {
 		inputs := t.decodeAll(ctx, photos, errs)
 		if err := ctx.Err(); err != nil {
@@ -250,6 +309,52 @@ func (t *Tagger) ProbabilitiesBatch(ctx context.Context, photos [][]byte) (p [][
 		return nil
 	})
 	return p, errs, err
+}
+
+// each gives every photo to a worker, so that one is decoded while another goes through the network, and no more are in
+// memory than there are workers.
+func (t *Tagger) each(ctx context.Context, photos [][]byte, p [][]float32, errs []error) error {
+	if len(photos) == 1 {
+		p[0], errs[0] = t.Probabilities(ctx, photos[0])
+		return t.ended(ctx, errs[0])
+	}
+	workers := min(cap(t.spare), len(photos))
+	stopped := make([]error, workers)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	t.inWork.Add(1) // a photo of another caller is not alone
+	defer t.inWork.Add(-1)
+	for w := range workers {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(photos) && stopped[w] == nil; i = int(next.Add(1)) - 1 {
+				errs[i] = caught.Do(func() error {
+					return t.pool.Run(ctx, func() (err error) {
+						p[i], err = t.probabilities(ctx, t.model, photos[i])
+						return err
+					})
+				})
+				stopped[w] = t.ended(ctx, errs[i])
+			}
+		})
+	}
+	group.Wait()
+	for _, err := range stopped {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ended gives an error that is not a photo's own: the caller's end, or the Tagger's.
+func (t *Tagger) ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, torch.ErrPoolClosed) {
+		return err
+	}
+	return nil
 }
 
 // decodeAll decodes photos side by side, as many at once as there are decoders. It runs on a worker, so that Close

@@ -2,10 +2,12 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
@@ -57,6 +59,9 @@ func ComputeOutputs(ctx context.Context, dir string, o OutputsOptions, ev Events
 			return err
 		}
 		defer l.close()
+		if f, ok := l.(*fineTune); ok {
+			f.freeze()
+		}
 		var rows []int
 		for i, part := range ds.Split {
 			if o.Parts == nil || slices.Contains(o.Parts, part) {
@@ -88,6 +93,17 @@ func (f *frozen) outputs(ctx context.Context, rows []int) (*Outputs, error) {
 	return &Outputs{
 		Scores: *s, Dim: f.features.Size(1), Features: torch.ToSlice[float32](f.features.IndexSelect(0, compute.Upload(f.device, idx))), Broken: f.broken(),
 	}, nil
+}
+
+// freeze takes the network's frozen form, which nothing is recorded of, where it has one in this precision.
+func (n *network) freeze() {
+	if _, narrow := computeTypes[n.c.Precision]; narrow {
+		return
+	}
+	m, err := model.FreezeOnly(n.model, torch.Float32)
+	if n.model = m; err != nil && !errors.Is(err, backbone.ErrForm) {
+		n.ev.note(fmt.Sprintf("the frozen form of the model is not available, the slower plain form is used: %v", err))
+	}
 }
 
 func (f *fineTune) outputs(ctx context.Context, rows []int) (*Outputs, error) {

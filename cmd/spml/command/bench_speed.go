@@ -181,12 +181,14 @@ func newBenchData() *cobra.Command {
 func newBenchInfer() *cobra.Command {
 	var size, batch, classes, threads int
 	var seconds float64
+	var plain bool
 	t := &csvTable{header: []string{"model", "infer_samples_per_sec", "infer_step_time", "infer_batch_size", "infer_img_size", "param_count", "steps", "what"}}
 	cmd := &cobra.Command{
 		Use:   "infer MODEL|RUN…",
 		Short: "How fast models label: networks by name, or a run from photo to labels",
 		Long: `Prints CSV with timm's columns (step time in milliseconds, parameters in millions). A name of a network is measured on its own, with random weights, on a batch of
-noise; a run directory from the bytes of a 500 × 375 JPEG to its labels, a photo at a time on one core.
+noise, in the frozen form that predict uses; a run directory from the bytes of a 500 × 375 JPEG to its labels, a photo
+at a time on one core.
 
   spml bench infer mobilenet_v2 resnet50 --batch-size 8
   spml bench infer runs/em --results-file infer.csv`,
@@ -209,7 +211,7 @@ noise; a run directory from the bytes of a 500 × 375 JPEG to its labels, a phot
 			}
 			limit := time.Duration(seconds * float64(time.Second))
 			for i, name := range args {
-				if err := benchInfer(cmd, t, name, i == 0, size, batch, classes, limit); err != nil {
+				if err := benchInfer(cmd, t, name, i == 0, size, batch, classes, plain, limit); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
 			}
@@ -222,11 +224,14 @@ noise; a run directory from the bytes of a 500 × 375 JPEG to its labels, a phot
 	f.IntVar(&classes, "classes", 80, "classes of a network")
 	f.IntVar(&threads, "threads", 0, "threads of an operation (0: all cores)")
 	f.Float64Var(&seconds, "seconds", 2, "how long each is measured")
+	f.BoolVar(&plain, "plain", false, "the form that training scores with, of a network")
 	t.flag(cmd)
 	return cmd
 }
 
-func benchInfer(cmd *cobra.Command, t *csvTable, name string, first bool, size, batch, classes int, limit time.Duration) (err error) {
+func benchInfer(
+	cmd *cobra.Command, t *csvTable, name string, first bool, size, batch, classes int, plain bool, limit time.Duration,
+) (err error) {
 	if _, err := os.Stat(filepath.Join(name, "run.yaml")); err == nil {
 		tagger, err := model.OpenTagger(name, model.TaggerOptions{Workers: 1})
 		if err != nil {
@@ -261,6 +266,13 @@ func benchInfer(cmd *cobra.Command, t *csvTable, name string, first bool, size, 
 	for _, p := range nn.Parameters(m) {
 		params += p.Numel()
 	}
+	what := "network, plain"
+	if !plain {
+		if m, err = backbone.Freeze(m, torch.Float32); err != nil {
+			return err
+		}
+		what = "network"
+	}
 	var s float64
 	var n int
 	err = errors.Join(torch.Try(func() {
@@ -275,7 +287,7 @@ func benchInfer(cmd *cobra.Command, t *csvTable, name string, first bool, size, 
 	if err != nil {
 		return err
 	}
-	return t.add(cmd.OutOrStdout(), first, name, float64(batch)/s, 1000*s, batch, size, float64(params)/1e6, n, "network")
+	return t.add(cmd.OutOrStdout(), first, name, float64(batch)/s, 1000*s, batch, size, float64(params)/1e6, n, what)
 }
 
 func newBenchTrain() *cobra.Command {

@@ -26,7 +26,7 @@ func newPredict() *cobra.Command {
 		list, outPath       string
 		format              string
 		jobs                int
-		device              string
+		device, precision   string
 		pixels              photoFlags
 		resume              bool
 		second, page        string
@@ -84,7 +84,9 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 			if err := pixels.check(); err != nil {
 				return err
 			}
-			tagger := model.TaggerOptions{Workers: jobs, Device: device, EXIF: pixels.exif, MaxPixels: pixels.maxPixels}
+			tagger := model.TaggerOptions{
+				Workers: jobs, Device: device, Precision: precision, EXIF: pixels.exif, MaxPixels: pixels.maxPixels,
+			}
 			photos := filePhotos(picturesIn(namesFrom(args[1:], list, cmd.InOrStdin()), true, true))
 			if from != "" {
 				var done func() error
@@ -151,6 +153,8 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 	f.IntVar(&w.top, "top", 10, "labels per photo (0: all)")
 	f.Float64Var(&threshold, "threshold", 0.5, "probability above which a label is marked (default: the model's)")
 	f.StringVar(&device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
+	f.StringVar(&precision, "precision", train.FP32,
+		"of the network on a CPU: fp32, or bf16, about twice as fast where the processor multiplies it")
 	pixels.add(f, "", " (default: as the model was trained)")
 	f.IntVar(&jobs, "jobs", 0, "photos that are labelled at once (0: one a core)")
 	return cmd
