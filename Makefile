@@ -8,9 +8,12 @@ DATA      ?= $(or $(GOSPML_TESTDATA),../shared)
 # Python with bench/peers/requirements.txt; made in the cache folder unless another is named.
 PEERS        = $(or $(GOSPML_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gospml)/peers
 PEER_PYTHON ?= $(PEERS)/bin/python
+# The same with the inference engines of bench/peers/requirements-infer.txt.
+ENGINES      = $(PEERS)-infer
+INFER_PYTHON ?= $(ENGINES)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: reference help setup cuda gpu-check build test ci nightly sanitize compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train race fuzz soak lint vet format staticcheck clean
+.PHONY: reference help setup cuda gpu-check build test ci nightly sanitize compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train bench-infer race fuzz soak lint vet format staticcheck clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -80,6 +83,13 @@ bench-train: setup $(PEER_PYTHON) ## steps of the trainer and of PyTorch's loops
 bench-lac: setup $(PEER_PYTHON) ## a training step of LAC at full size beside PyTorch's, time and memory, alternating
 	$(GO) build -o bin/ ./bench/side
 	$(PEER_PYTHON) bench/peers/lac.py bin/side results/lac_cpu.csv $(BENCH_ARGS)
+
+bench-infer: setup $(INFER_PYTHON) ## whole networks beside PyTorch's forms, ONNX Runtime and OpenVINO; BENCH_ARGS="--networks resnet50 --batches 1"
+	$(GO) build -o bin/ ./bench/side
+	mkdir -p build/onnx && GOSPML_ONNX=$$PWD/build/onnx $(INFER_PYTHON) bench/peers/infer.py bin/side results/infer_cpu.csv $(BENCH_ARGS)
+
+$(ENGINES)/bin/python:
+	python3 -m venv $(ENGINES) && $(ENGINES)/bin/pip install -q -r bench/peers/requirements-infer.txt || { rm -rf $(ENGINES); exit 1; }
 
 $(PEERS)/bin/python:
 	python3 -m venv $(PEERS) && $(PEERS)/bin/pip install -q -r bench/peers/requirements.txt || { rm -rf $(PEERS); exit 1; }

@@ -1,6 +1,7 @@
 // Command side runs our half of the benchmarks that bench/peers/compare.py alternates with Python.
 //
 //	side serve DATA            reads "case iterations" lines, answers with seconds per call; "case value": a loss's value, or "none"
+//	side infer THREADS FORM    a network's pass for "network batch iterations" lines; FORM is frozen, bf16 or plain
 //	side lac OPTION…           a training step of LAC for each line: bf16, contiguous, checkpoint, threads=N
 //	side first WEIGHTS PHOTO   classifies one photo with ImageNet's MobileNetV2 and prints the class
 package main
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +33,14 @@ func main() {
 		if err := torch.Do(func() error { return serve(os.Args[2]) }); err != nil {
 			log.Fatal(err)
 		}
+	case len(os.Args) == 4 && os.Args[1] == "infer":
+		threads, err := strconv.Atoi(os.Args[2])
+		if err == nil {
+			err = torch.Do(func() error { return infer(threads, os.Args[3]) })
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
 	case len(os.Args) >= 2 && os.Args[1] == "lac":
 		if err := torch.Do(func() error { return lacStep(os.Args[2:]) }); err != nil {
 			log.Fatal(err)
@@ -44,7 +54,8 @@ func main() {
 			log.Fatal(err)
 		}
 	default:
-		log.Fatal("usage: side serve DATA | side first WEIGHTS PHOTO | side step features|photos DATA | side lac OPTION…")
+		log.Fatal("usage: side serve DATA | side first WEIGHTS PHOTO | side step features|photos DATA | " +
+			"side lac OPTION… | side infer THREADS FORM")
 	}
 }
 
