@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	keptBuilds     = 8   // folders below lib/ that a set-up leaves
-	bytesPerJob    = 1e9 // memory that one compiler needs for a file that includes libtorch's headers
+	keptBuilds     = 8              // newest folders below lib/ that a set-up leaves
+	usedBuilds     = 24 * time.Hour // and those that a program used so recently
+	bytesPerJob    = 1e9            // memory that one compiler needs for a file that includes libtorch's headers
 	buildLog       = "setup.log"
 	failedLog      = "setup-failed.log" // in the cache folder
 	buildLockFile  = "setup.lock"
@@ -245,7 +246,7 @@ func combinedOutput(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	return b.String(), err
 }
 
-// pruneBuilds removes all but the newest folders of built libraries, with their lock files.
+// pruneBuilds removes folders of built libraries, with their lock files: neither the newest nor those in use.
 func pruneBuilds(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -263,6 +264,9 @@ func pruneBuilds(dir string) error {
 	}
 	slices.SortFunc(builds, func(a, b buildDir) int { return b.when.Compare(a.when) })
 	for _, b := range builds[min(keptBuilds, len(builds)):] {
+		if time.Since(b.when) < usedBuilds {
+			continue
+		}
 		if err := errors.Join(os.RemoveAll(b.path), os.RemoveAll(b.path+".lock")); err != nil {
 			return err
 		}

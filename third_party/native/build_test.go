@@ -106,16 +106,19 @@ func TestPruneBuilds(t *testing.T) {
 	for i := range keptBuilds + 3 {
 		d := filepath.Join(dir, fmt.Sprintf("key%d", i))
 		writeFile(t, filepath.Join(d, "libx.so"), "x", 0o755)
-		when := time.Now().Add(-time.Duration(i) * time.Hour)
+		when := time.Now().Add(-time.Duration(i) * usedBuilds / (keptBuilds + 1)) // the last two are older than a day
 		require.NoError(t, os.Chtimes(d, when, when))
 	}
+	last := filepath.Join(dir, fmt.Sprintf("key%d", keptBuilds+2))
+	noteUse(last)
 	require.NoError(t, pruneBuilds(dir))
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, entries, keptBuilds)
-	for i := range keptBuilds {
+	require.Len(t, entries, keptBuilds+2, "the newest, one more of this day, and the one that was used")
+	for i := range keptBuilds + 1 {
 		require.DirExists(t, filepath.Join(dir, fmt.Sprintf("key%d", i)))
 	}
+	require.DirExists(t, last)
 }
 
 func TestDefaultJobs(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gospml/gospml"
 )
@@ -97,6 +98,7 @@ func FindLib(name string) (string, error) {
 			if err := readSums(d).check(d, name, false); err != nil {
 				return "", err
 			}
+			noteUse(d)
 			return filepath.Abs(p)
 		}
 	}
@@ -104,6 +106,15 @@ func FindLib(name string) (string, error) {
 		return "", noCache
 	}
 	return "", fmt.Errorf("%w: %s is not in %s; run `%s`", ErrNotFound, name, strings.Join(dirs, ", "), SetupCommand)
+}
+
+// noteUse makes the time of a folder of built libraries that of its last use, to the hour: set-ups of other sources
+// leave it. Where the folder cannot be written nothing is noted.
+func noteUse(dir string) {
+	now := time.Now()
+	if st, err := os.Stat(dir); err == nil && now.Sub(st.ModTime()) > time.Hour {
+		_ = os.Chtimes(dir, now, now)
+	}
 }
 
 // programDir is the folder of the running program. A bare root has no /proc, which os.Executable asks; there the
