@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gospml/gospml/cuda/internal/abi"
-	"github.com/gospml/gospml/internal/capture"
+	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -130,7 +130,7 @@ func Capture(device int, shared *Graph, f func() error) (*Graph, error) {
 }
 
 func init() {
-	capture.Graph = func(device int, f func() error) (replay, release func() error, err error) {
+	hook.Graph = func(device int, f func() error) (replay, release func() error, err error) {
 		g, err := Capture(device, nil, f)
 		if err != nil {
 			return nil, nil, err

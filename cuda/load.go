@@ -7,8 +7,7 @@ import (
 	"sync"
 
 	"github.com/gospml/gospml/cuda/internal/abi"
-	"github.com/gospml/gospml/internal/engine"
-	"github.com/gospml/gospml/internal/unused"
+	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
 )
@@ -59,7 +58,7 @@ var open = sync.OnceValue(func() error {
 // the devices that are there then: where there is a card, that part is opened as soon as libtorch is, also for a
 // program that uses the card later. What fails is said when the card is asked for.
 func init() {
-	engine.Loaded(func() {
+	hook.Loaded(func() {
 		if abi.Driver() == "" {
 			_ = open()
 		}
@@ -72,7 +71,7 @@ func Available() error { return load() }
 // relieve gives the allocator, when it has found no room, the tensors that the program has dropped but not freed.
 func relieve() {
 	for abi.WaitPressure() {
-		abi.AnswerPressure(unused.Collect())
+		abi.AnswerPressure(hook.Collect())
 	}
 }
 

@@ -3,7 +3,7 @@ package cuda
 import (
 	"testing"
 
-	"github.com/gospml/gospml/internal/unused"
+	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/torch"
 	"github.com/stretchr/testify/require"
 )
@@ -63,7 +63,7 @@ func TestCollect(t *testing.T) {
 		}
 	}()
 	before := torch.Live() // the collector may have found some by itself
-	handles := unused.Collect()
+	handles := hook.Collect()
 	require.NotEmpty(t, handles)
 	require.LessOrEqual(t, len(handles), before-1)
 	require.Equal(t, []float32{1, 1, 1}, torch.ToSlice[float32](held))

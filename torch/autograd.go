@@ -3,7 +3,7 @@ package torch
 import (
 	"runtime"
 
-	"github.com/gospml/gospml/internal/engine"
+	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/torch/internal/abi"
 )
 
@@ -70,7 +70,7 @@ func Backward(roots []*Tensor, opts ...BackwardOption) {
 	if queued.Load() > 0 {
 		drain()
 	}
-	engine.Start()
+	hook.Start()
 	r := abi.Backward(required("backward", roots), handles("backward", o.gradient), required("backward", o.inputs), o.retain, o.create)
 	sweepFunctions()
 	check("backward", &r, roots...)
@@ -88,7 +88,7 @@ func Grad(outputs, inputs []*Tensor, opts ...BackwardOption) []*Tensor {
 	if o.gradient != nil && len(o.gradient) != len(outputs) {
 		panic(&Error{Kind: KindValue, Op: "grad", Msg: "got " + itoa(len(o.gradient)) + " gradients for " + itoa(len(outputs)) + " outputs"})
 	}
-	engine.Start()
+	hook.Start()
 	r := abi.Grad(required("grad", outputs), required("grad", inputs), handles("grad", o.gradient), o.retain, o.create, o.unused)
 	check("grad", &r, outputs...)
 	runtime.KeepAlive(outputs)

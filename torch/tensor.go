@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gospml/gospml/internal/unused"
+	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/torch/internal/abi"
 )
 
@@ -208,7 +208,7 @@ func (t *Tensor) Same(other *Tensor) bool {
 }
 
 func init() {
-	unused.Take = func() []uint64 {
+	hook.Dropped = func() []uint64 {
 		queueMu.Lock()
 		defer queueMu.Unlock()
 		q := queue

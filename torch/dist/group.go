@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gospml/gospml/internal/nccl"
+	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/internal/abi"
 	"github.com/gospml/gospml/torch/internal/link"
@@ -93,14 +93,14 @@ func NewGroup(s *Store, rank, size int, o Options) (*Group, error) {
 		}
 		g.h.Store(r.W[0])
 	case "nccl":
-		if nccl.Attach == nil {
+		if hook.NCCL == nil {
 			return nil, errors.New("dist: NCCL needs the CUDA library: import package cuda of this module")
 		}
 		r := abi.EmptyGroup(s.h.Load(), rank, size)
 		if err := failed(what, &r); err != nil {
 			return nil, err
 		}
-		if err := nccl.Attach(r.W[0], s.h.Load(), rank, size, time.Duration(millis(o.Timeout))*time.Millisecond); err != nil {
+		if err := hook.NCCL(r.W[0], s.h.Load(), rank, size, time.Duration(millis(o.Timeout))*time.Millisecond); err != nil {
 			abi.GroupFree(r.W[0])
 			return nil, &Error{What: what, Err: err}
 		}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gospml/gospml/internal/engine"
+	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
 )
@@ -16,7 +16,7 @@ import (
 var deviceSource []byte
 
 var openDevice = sync.OnceValue(func() error {
-	if engine.Started() {
+	if hook.Started() {
 		return errors.New("the test device must be opened before the first backward of the process, which starts autograd's threads for the devices that are there; open it in TestMain or have a package of its own")
 	}
 	library, err := native.CompileOps(context.Background(), "testdevice", map[string][]byte{"device.cpp": deviceSource})

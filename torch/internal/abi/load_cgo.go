@@ -10,7 +10,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/gospml/gospml/internal/engine"
+	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/third_party/native"
 )
 
@@ -67,7 +67,7 @@ var load = sync.OnceValue(func() error {
 	}
 	setGoFunction()
 	Loaded.Torch, Loaded.TorchSource, Loaded.Library = core, t.Source, path
-	engine.Open()
+	hook.Open()
 	return nil
 })
 
