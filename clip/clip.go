@@ -71,5 +71,8 @@ func (m *CLIP) Logits(image, text *torch.Tensor) *torch.Tensor {
 func (m *CLIP) ContrastiveLoss(image, text *torch.Tensor) *torch.Tensor {
 	logits := m.Logits(Normalize(image), Normalize(text))
 	target := torch.Arange(0, logits.Size(0), 1, logits.Device())
-	return logits.CrossEntropyLoss(target, nil, 1).Add(logits.T().CrossEntropyLoss(target, nil, 1)).MulScalar(0.5)
+	of := func(logits *torch.Tensor) *torch.Tensor {
+		return logits.CrossEntropyLoss(target, nil, torch.ReductionMean)
+	}
+	return of(logits).Add(of(logits.T())).MulScalar(0.5)
 }

@@ -182,7 +182,7 @@ func (m *mlp) forward(x *torch.Tensor) *torch.Tensor {
 // step is one step of SGD; it returns nothing, so nothing leaves the scope.
 func (m *mlp) step() {
 	torch.Scope(func(*torch.Arena) {
-		m.forward(m.x).CrossEntropyLoss(m.want, nil, 1).Backward()
+		m.forward(m.x).CrossEntropyLoss(m.want, nil, torch.ReductionMean).Backward()
 		torch.NoGrad(func() {
 			torch.ForeachAdd_(m.params, torch.Grads(m.params), -0.01)
 		})

@@ -106,7 +106,9 @@ func Ones(shape []int, opts ...Option) *Tensor {
 }
 
 // Full makes a tensor filled with v; without a DType option an int gives int64, a float float32, a bool bool, as in PyTorch.
-func Full(shape []int, v any, opts ...Option) *Tensor {
+func Full[N Number](shape []int, v N, opts ...Option) *Tensor { return full(shape, v, opts...) }
+
+func full(shape []int, v any, opts ...Option) *Tensor {
 	o := gather(opts)
 	a := args{op: &opFull}
 	a.ints(shape)
@@ -159,7 +161,7 @@ func Randperm(n int, opts ...Option) *Tensor {
 }
 
 // Arange is start, start+step, … below end; ints give int64, floats float32.
-func Arange(start, end, step any, opts ...Option) *Tensor {
+func Arange[N Number](start, end, step N, opts ...Option) *Tensor {
 	o := gather(opts)
 	a := args{op: &opArange}
 	a.scalar(start)

@@ -66,7 +66,7 @@ func (t *Tensor) SetAt(value any, indices ...any) {
 			x.view().Fill_(value)
 			return
 		}
-		v = x.made(Full(nil, value, t.DType(), t.Device()))
+		v = x.made(full(nil, value, t.DType(), t.Device()))
 	}
 	v = x.withoutLeadingOnes(v)
 	if x.positions == nil {

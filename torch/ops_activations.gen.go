@@ -48,11 +48,11 @@ var opHardtanh = opRef{name: "aten::hardtanh", overload: ""}
 // Hardtanh limits values and passes gradients strictly inside.
 //
 //	aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
-func (t *Tensor) Hardtanh(minVal any, maxVal any) *Tensor {
+func (t *Tensor) Hardtanh(minVal float64, maxVal float64) *Tensor {
 	call := args{op: &opHardtanh}
 	call.tensor(t)
-	call.scalar(minVal)
-	call.scalar(maxVal)
+	call.float(minVal)
+	call.float(maxVal)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r
@@ -63,11 +63,11 @@ var opHardtanh_ = opRef{name: "aten::hardtanh_", overload: ""}
 // Hardtanh_ is the in-place form of Hardtanh.
 //
 //	aten::hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)
-func (t *Tensor) Hardtanh_(minVal any, maxVal any) *Tensor {
+func (t *Tensor) Hardtanh_(minVal float64, maxVal float64) *Tensor {
 	call := args{op: &opHardtanh_}
 	call.tensor(t)
-	call.scalar(minVal)
-	call.scalar(maxVal)
+	call.float(minVal)
+	call.float(maxVal)
 	call.void()
 	runtime.KeepAlive(t)
 	return t
@@ -78,10 +78,10 @@ var opLeakyRelu = opRef{name: "aten::leaky_relu", overload: ""}
 // LeakyRelu is self where positive, slope·self elsewhere.
 //
 //	aten::leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
-func (t *Tensor) LeakyRelu(negativeSlope any) *Tensor {
+func (t *Tensor) LeakyRelu(negativeSlope float64) *Tensor {
 	call := args{op: &opLeakyRelu}
 	call.tensor(t)
-	call.scalar(negativeSlope)
+	call.float(negativeSlope)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r
@@ -158,11 +158,11 @@ var opSoftplus = opRef{name: "aten::softplus", overload: ""}
 // Softplus is log(1+e^(beta·self))/beta, linear above the threshold.
 //
 //	aten::softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor
-func (t *Tensor) Softplus(beta any, threshold any) *Tensor {
+func (t *Tensor) Softplus(beta float64, threshold float64) *Tensor {
 	call := args{op: &opSoftplus}
 	call.tensor(t)
-	call.scalar(beta)
-	call.scalar(threshold)
+	call.float(beta)
+	call.float(threshold)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r
@@ -291,10 +291,10 @@ var opElu = opRef{name: "aten::elu", overload: ""}
 // Elu is self where positive, alpha·(e^self - 1) elsewhere.
 //
 //	aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
-func (t *Tensor) Elu(alpha any) *Tensor {
+func (t *Tensor) Elu(alpha float64) *Tensor {
 	call := args{op: &opElu}
 	call.tensor(t)
-	call.scalar(alpha)
+	call.float(alpha)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r
@@ -401,10 +401,10 @@ var opCelu = opRef{name: "aten::celu", overload: ""}
 // Celu is max(0, self) + min(0, alpha·(e^(self/alpha) - 1)).
 //
 //	aten::celu(Tensor self, Scalar alpha=1.) -> Tensor
-func (t *Tensor) Celu(alpha any) *Tensor {
+func (t *Tensor) Celu(alpha float64) *Tensor {
 	call := args{op: &opCelu}
 	call.tensor(t)
-	call.scalar(alpha)
+	call.float(alpha)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r
@@ -415,10 +415,10 @@ var opHardshrink = opRef{name: "aten::hardshrink", overload: ""}
 // Hardshrink sets what lies within ±lambd to zero.
 //
 //	aten::hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
-func (t *Tensor) Hardshrink(lambd any) *Tensor {
+func (t *Tensor) Hardshrink(lambd float64) *Tensor {
 	call := args{op: &opHardshrink}
 	call.tensor(t)
-	call.scalar(lambd)
+	call.float(lambd)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r
@@ -429,10 +429,10 @@ var opSoftshrink = opRef{name: "aten::softshrink", overload: ""}
 // Softshrink moves values toward zero by lambd.
 //
 //	aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
-func (t *Tensor) Softshrink(lambd any) *Tensor {
+func (t *Tensor) Softshrink(lambd float64) *Tensor {
 	call := args{op: &opSoftshrink}
 	call.tensor(t)
-	call.scalar(lambd)
+	call.float(lambd)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r
@@ -443,11 +443,11 @@ var opThreshold = opRef{name: "aten::threshold", overload: ""}
 // Threshold replaces what is not above the threshold by a value.
 //
 //	aten::threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
-func (t *Tensor) Threshold(threshold any, value any) *Tensor {
+func (t *Tensor) Threshold(threshold float64, value float64) *Tensor {
 	call := args{op: &opThreshold}
 	call.tensor(t)
-	call.scalar(threshold)
-	call.scalar(value)
+	call.float(threshold)
+	call.float(value)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r

@@ -346,11 +346,11 @@ var opLerp = opRef{name: "aten::lerp", overload: "Scalar"}
 // Lerp is self + weight·(end - self).
 //
 //	aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor
-func (t *Tensor) Lerp(end *Tensor, weight any) *Tensor {
+func (t *Tensor) Lerp(end *Tensor, weight float64) *Tensor {
 	call := args{op: &opLerp}
 	call.tensor(t)
 	call.tensor(end)
-	call.scalar(weight)
+	call.float(weight)
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(end)
@@ -362,11 +362,11 @@ var opLerp_ = opRef{name: "aten::lerp_", overload: "Scalar"}
 // Lerp_ moves self toward end in place: self += weight·(end - self).
 //
 //	aten::lerp_.Scalar(Tensor(a!) self, Tensor end, Scalar weight) -> Tensor(a!)
-func (t *Tensor) Lerp_(end *Tensor, weight any) *Tensor {
+func (t *Tensor) Lerp_(end *Tensor, weight float64) *Tensor {
 	call := args{op: &opLerp_}
 	call.tensor(t)
 	call.tensor(end)
-	call.scalar(weight)
+	call.float(weight)
 	call.void()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(end)

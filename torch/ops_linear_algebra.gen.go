@@ -413,11 +413,11 @@ var opDist = opRef{name: "aten::dist", overload: ""}
 // Dist is the p-norm of self - other.
 //
 //	aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor
-func (t *Tensor) Dist(other *Tensor, p any) *Tensor {
+func (t *Tensor) Dist(other *Tensor, p float64) *Tensor {
 	call := args{op: &opDist}
 	call.tensor(t)
 	call.tensor(other)
-	call.scalar(p)
+	call.float(p)
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(other)
@@ -429,12 +429,12 @@ var opRenorm = opRef{name: "aten::renorm", overload: ""}
 // Renorm shrinks slices along a dimension to at most this p-norm.
 //
 //	aten::renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor
-func (t *Tensor) Renorm(p any, dim int, maxnorm any) *Tensor {
+func (t *Tensor) Renorm(p float64, dim int, maxnorm float64) *Tensor {
 	call := args{op: &opRenorm}
 	call.tensor(t)
-	call.scalar(p)
+	call.float(p)
 	call.int(dim)
-	call.scalar(maxnorm)
+	call.float(maxnorm)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r

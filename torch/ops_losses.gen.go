@@ -6,14 +6,14 @@ import "runtime"
 
 var opMseLoss = opRef{name: "aten::mse_loss", overload: ""}
 
-// MseLoss is the squared error; reduction 0 none, 1 mean, 2 sum.
+// MseLoss is the squared error.
 //
 //	aten::mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
-func (t *Tensor) MseLoss(target *Tensor, reduction int) *Tensor {
+func (t *Tensor) MseLoss(target *Tensor, reduction Reduction) *Tensor {
 	call := args{op: &opMseLoss}
 	call.tensor(t)
 	call.tensor(target)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(target)
@@ -22,14 +22,14 @@ func (t *Tensor) MseLoss(target *Tensor, reduction int) *Tensor {
 
 var opL1Loss = opRef{name: "aten::l1_loss", overload: ""}
 
-// L1Loss is the absolute error; reduction 0 none, 1 mean, 2 sum.
+// L1Loss is the absolute error.
 //
 //	aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
-func (t *Tensor) L1Loss(target *Tensor, reduction int) *Tensor {
+func (t *Tensor) L1Loss(target *Tensor, reduction Reduction) *Tensor {
 	call := args{op: &opL1Loss}
 	call.tensor(t)
 	call.tensor(target)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(target)
@@ -38,15 +38,15 @@ func (t *Tensor) L1Loss(target *Tensor, reduction int) *Tensor {
 
 var opCrossEntropyLoss = opRef{name: "aten::cross_entropy_loss", overload: ""}
 
-// CrossEntropyLoss takes logits and class indices or probabilities; weight may be nil; reduction 0 none, 1 mean, 2 sum.
+// CrossEntropyLoss takes logits and class indices or probabilities; weight may be nil.
 //
 //	aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.) -> Tensor
-func (t *Tensor) CrossEntropyLoss(target *Tensor, weight *Tensor, reduction int) *Tensor {
+func (t *Tensor) CrossEntropyLoss(target *Tensor, weight *Tensor, reduction Reduction) *Tensor {
 	call := args{op: &opCrossEntropyLoss}
 	call.tensor(t)
 	call.tensor(target)
 	call.tensor(weight)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(target)
@@ -59,12 +59,12 @@ var opNllLoss = opRef{name: "aten::nll_loss", overload: ""}
 // NllLoss takes log-probabilities and class indices.
 //
 //	aten::nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor
-func (t *Tensor) NllLoss(target *Tensor, weight *Tensor, reduction int) *Tensor {
+func (t *Tensor) NllLoss(target *Tensor, weight *Tensor, reduction Reduction) *Tensor {
 	call := args{op: &opNllLoss}
 	call.tensor(t)
 	call.tensor(target)
 	call.tensor(weight)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(target)
@@ -77,13 +77,13 @@ var opBinaryCrossEntropyWithLogits = opRef{name: "aten::binary_cross_entropy_wit
 // BinaryCrossEntropyWithLogits takes logits and targets in [0, 1]; weight and pos_weight may be nil.
 //
 //	aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor
-func (t *Tensor) BinaryCrossEntropyWithLogits(target *Tensor, weight *Tensor, posWeight *Tensor, reduction int) *Tensor {
+func (t *Tensor) BinaryCrossEntropyWithLogits(target *Tensor, weight *Tensor, posWeight *Tensor, reduction Reduction) *Tensor {
 	call := args{op: &opBinaryCrossEntropyWithLogits}
 	call.tensor(t)
 	call.tensor(target)
 	call.tensor(weight)
 	call.tensor(posWeight)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(target)
@@ -97,11 +97,11 @@ var opKlDiv = opRef{name: "aten::kl_div", overload: ""}
 // KlDiv is target·(log target - self), self holding log-probabilities.
 //
 //	aten::kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor
-func (t *Tensor) KlDiv(target *Tensor, reduction int) *Tensor {
+func (t *Tensor) KlDiv(target *Tensor, reduction Reduction) *Tensor {
 	call := args{op: &opKlDiv}
 	call.tensor(t)
 	call.tensor(target)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(target)
@@ -110,14 +110,14 @@ func (t *Tensor) KlDiv(target *Tensor, reduction int) *Tensor {
 
 var opSmoothL1Loss = opRef{name: "aten::smooth_l1_loss", overload: ""}
 
-// SmoothL1Loss is squared below beta and absolute above; reduction 0 none, 1 mean, 2 sum.
+// SmoothL1Loss is squared below beta and absolute above.
 //
 //	aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor
-func (t *Tensor) SmoothL1Loss(target *Tensor, reduction int, beta float64) *Tensor {
+func (t *Tensor) SmoothL1Loss(target *Tensor, reduction Reduction, beta float64) *Tensor {
 	call := args{op: &opSmoothL1Loss}
 	call.tensor(t)
 	call.tensor(target)
-	call.int(reduction)
+	call.int(int(reduction))
 	call.float(beta)
 	r := call.one()
 	runtime.KeepAlive(t)
@@ -130,11 +130,11 @@ var opHuberLoss = opRef{name: "aten::huber_loss", overload: ""}
 // HuberLoss is delta times SmoothL1Loss with beta = delta.
 //
 //	aten::huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.) -> Tensor
-func (t *Tensor) HuberLoss(target *Tensor, reduction int, delta float64) *Tensor {
+func (t *Tensor) HuberLoss(target *Tensor, reduction Reduction, delta float64) *Tensor {
 	call := args{op: &opHuberLoss}
 	call.tensor(t)
 	call.tensor(target)
-	call.int(reduction)
+	call.int(int(reduction))
 	call.float(delta)
 	r := call.one()
 	runtime.KeepAlive(t)
@@ -147,12 +147,12 @@ var opBinaryCrossEntropy = opRef{name: "aten::binary_cross_entropy", overload: "
 // BinaryCrossEntropy takes probabilities and targets in [0, 1]; logarithms are limited to -100; weight may be nil.
 //
 //	aten::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor
-func (t *Tensor) BinaryCrossEntropy(target *Tensor, weight *Tensor, reduction int) *Tensor {
+func (t *Tensor) BinaryCrossEntropy(target *Tensor, weight *Tensor, reduction Reduction) *Tensor {
 	call := args{op: &opBinaryCrossEntropy}
 	call.tensor(t)
 	call.tensor(target)
 	call.tensor(weight)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(target)
@@ -165,13 +165,13 @@ var fnMarginRankingLoss = opRef{name: "aten::margin_ranking_loss", overload: ""}
 // MarginRankingLoss is max(0, -target·(input1 - input2) + margin).
 //
 //	aten::margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor
-func MarginRankingLoss(input1 *Tensor, input2 *Tensor, target *Tensor, margin float64, reduction int) *Tensor {
+func MarginRankingLoss(input1 *Tensor, input2 *Tensor, target *Tensor, margin float64, reduction Reduction) *Tensor {
 	call := args{op: &fnMarginRankingLoss}
 	call.tensor(input1)
 	call.tensor(input2)
 	call.tensor(target)
 	call.float(margin)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(input1)
 	runtime.KeepAlive(input2)
@@ -184,13 +184,13 @@ var fnCosineEmbeddingLoss = opRef{name: "aten::cosine_embedding_loss", overload:
 // CosineEmbeddingLoss is 1 - cos for target 1, max(0, cos - margin) for -1.
 //
 //	aten::cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor
-func CosineEmbeddingLoss(input1 *Tensor, input2 *Tensor, target *Tensor, margin float64, reduction int) *Tensor {
+func CosineEmbeddingLoss(input1 *Tensor, input2 *Tensor, target *Tensor, margin float64, reduction Reduction) *Tensor {
 	call := args{op: &fnCosineEmbeddingLoss}
 	call.tensor(input1)
 	call.tensor(input2)
 	call.tensor(target)
 	call.float(margin)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(input1)
 	runtime.KeepAlive(input2)
@@ -203,7 +203,7 @@ var fnTripletMarginLoss = opRef{name: "aten::triplet_margin_loss", overload: ""}
 // TripletMarginLoss is max(0, |a - p| - |a - n| + margin).
 //
 //	aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor
-func TripletMarginLoss(anchor *Tensor, positive *Tensor, negative *Tensor, margin float64, p float64, eps float64, swap bool, reduction int) *Tensor {
+func TripletMarginLoss(anchor *Tensor, positive *Tensor, negative *Tensor, margin float64, p float64, eps float64, swap bool, reduction Reduction) *Tensor {
 	call := args{op: &fnTripletMarginLoss}
 	call.tensor(anchor)
 	call.tensor(positive)
@@ -212,7 +212,7 @@ func TripletMarginLoss(anchor *Tensor, positive *Tensor, negative *Tensor, margi
 	call.float(p)
 	call.float(eps)
 	call.bool(swap)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(anchor)
 	runtime.KeepAlive(positive)
@@ -225,12 +225,12 @@ var opHingeEmbeddingLoss = opRef{name: "aten::hinge_embedding_loss", overload: "
 // HingeEmbeddingLoss is self for target 1, max(0, margin - self) for -1.
 //
 //	aten::hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor
-func (t *Tensor) HingeEmbeddingLoss(target *Tensor, margin float64, reduction int) *Tensor {
+func (t *Tensor) HingeEmbeddingLoss(target *Tensor, margin float64, reduction Reduction) *Tensor {
 	call := args{op: &opHingeEmbeddingLoss}
 	call.tensor(t)
 	call.tensor(target)
 	call.float(margin)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(target)
@@ -242,11 +242,11 @@ var opSoftMarginLoss = opRef{name: "aten::soft_margin_loss", overload: ""}
 // SoftMarginLoss is log(1 + e^(-target·self)).
 //
 //	aten::soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor
-func (t *Tensor) SoftMarginLoss(target *Tensor, reduction int) *Tensor {
+func (t *Tensor) SoftMarginLoss(target *Tensor, reduction Reduction) *Tensor {
 	call := args{op: &opSoftMarginLoss}
 	call.tensor(t)
 	call.tensor(target)
-	call.int(reduction)
+	call.int(int(reduction))
 	r := call.one()
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(target)

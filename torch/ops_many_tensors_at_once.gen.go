@@ -9,7 +9,7 @@ var fnForeachAddScalar_ = opRef{name: "aten::_foreach_add_", overload: "Scalar"}
 // ForeachAddScalar_ adds a number to each tensor in place.
 //
 //	aten::_foreach_add_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()
-func ForeachAddScalar_(self []*Tensor, scalar any) {
+func ForeachAddScalar_[N Number](self []*Tensor, scalar N) {
 	call := args{op: &fnForeachAddScalar_}
 	call.tensors(self)
 	call.scalar(scalar)
@@ -22,7 +22,7 @@ var fnForeachAdd_ = opRef{name: "aten::_foreach_add_", overload: "List"}
 // ForeachAdd_ adds alpha times the other list in place.
 //
 //	aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()
-func ForeachAdd_(self []*Tensor, other []*Tensor, alpha any) {
+func ForeachAdd_[N Number](self []*Tensor, other []*Tensor, alpha N) {
 	call := args{op: &fnForeachAdd_}
 	call.tensors(self)
 	call.tensors(other)
@@ -37,7 +37,7 @@ var fnForeachMulScalar_ = opRef{name: "aten::_foreach_mul_", overload: "Scalar"}
 // ForeachMulScalar_ multiplies each tensor by a number in place.
 //
 //	aten::_foreach_mul_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()
-func ForeachMulScalar_(self []*Tensor, scalar any) {
+func ForeachMulScalar_[N Number](self []*Tensor, scalar N) {
 	call := args{op: &fnForeachMulScalar_}
 	call.tensors(self)
 	call.scalar(scalar)
@@ -50,11 +50,11 @@ var fnForeachLerp_ = opRef{name: "aten::_foreach_lerp_", overload: "Scalar"}
 // ForeachLerp_ moves each tensor toward another: self += weight·(other - self).
 //
 //	aten::_foreach_lerp_.Scalar(Tensor(a!)[] self, Tensor[] tensors1, Scalar weight) -> ()
-func ForeachLerp_(self []*Tensor, tensors1 []*Tensor, weight any) {
+func ForeachLerp_(self []*Tensor, tensors1 []*Tensor, weight float64) {
 	call := args{op: &fnForeachLerp_}
 	call.tensors(self)
 	call.tensors(tensors1)
-	call.scalar(weight)
+	call.float(weight)
 	call.void()
 	runtime.KeepAlive(self)
 	runtime.KeepAlive(tensors1)
@@ -65,10 +65,10 @@ var fnForeachNorm = opRef{name: "aten::_foreach_norm", overload: "Scalar"}
 // ForeachNorm is the p-norm of each tensor.
 //
 //	aten::_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]
-func ForeachNorm(self []*Tensor, ord any) []*Tensor {
+func ForeachNorm(self []*Tensor, ord float64) []*Tensor {
 	call := args{op: &fnForeachNorm}
 	call.tensors(self)
-	call.scalar(ord)
+	call.float(ord)
 	r := call.list()
 	runtime.KeepAlive(self)
 	return r
@@ -186,7 +186,7 @@ var fnForeachAdd = opRef{name: "aten::_foreach_add", overload: "List"}
 // ForeachAdd is self + alpha·other for each pair.
 //
 //	aten::_foreach_add.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]
-func ForeachAdd(self []*Tensor, other []*Tensor, alpha any) []*Tensor {
+func ForeachAdd[N Number](self []*Tensor, other []*Tensor, alpha N) []*Tensor {
 	call := args{op: &fnForeachAdd}
 	call.tensors(self)
 	call.tensors(other)
@@ -216,7 +216,7 @@ var fnForeachDivScalar_ = opRef{name: "aten::_foreach_div_", overload: "Scalar"}
 // ForeachDivScalar_ divides each tensor by a number in place.
 //
 //	aten::_foreach_div_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()
-func ForeachDivScalar_(self []*Tensor, scalar any) {
+func ForeachDivScalar_[N Number](self []*Tensor, scalar N) {
 	call := args{op: &fnForeachDivScalar_}
 	call.tensors(self)
 	call.scalar(scalar)
@@ -242,7 +242,7 @@ var fnForeachAddcmul_ = opRef{name: "aten::_foreach_addcmul_", overload: "Scalar
 // ForeachAddcmul_ adds value·tensor1·tensor2 to each tensor in place.
 //
 //	aten::_foreach_addcmul_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()
-func ForeachAddcmul_(self []*Tensor, tensor1 []*Tensor, tensor2 []*Tensor, value any) {
+func ForeachAddcmul_[N Number](self []*Tensor, tensor1 []*Tensor, tensor2 []*Tensor, value N) {
 	call := args{op: &fnForeachAddcmul_}
 	call.tensors(self)
 	call.tensors(tensor1)
@@ -259,7 +259,7 @@ var fnForeachAddcdiv_ = opRef{name: "aten::_foreach_addcdiv_", overload: "Scalar
 // ForeachAddcdiv_ adds value·tensor1/tensor2 to each tensor in place.
 //
 //	aten::_foreach_addcdiv_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()
-func ForeachAddcdiv_(self []*Tensor, tensor1 []*Tensor, tensor2 []*Tensor, value any) {
+func ForeachAddcdiv_[N Number](self []*Tensor, tensor1 []*Tensor, tensor2 []*Tensor, value N) {
 	call := args{op: &fnForeachAddcdiv_}
 	call.tensors(self)
 	call.tensors(tensor1)
@@ -276,7 +276,7 @@ var fnForeachMulScalar = opRef{name: "aten::_foreach_mul", overload: "Scalar"}
 // ForeachMulScalar multiplies each tensor by a number.
 //
 //	aten::_foreach_mul.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
-func ForeachMulScalar(self []*Tensor, scalar any) []*Tensor {
+func ForeachMulScalar[N Number](self []*Tensor, scalar N) []*Tensor {
 	call := args{op: &fnForeachMulScalar}
 	call.tensors(self)
 	call.scalar(scalar)
@@ -290,7 +290,7 @@ var fnForeachSub = opRef{name: "aten::_foreach_sub", overload: "List"}
 // ForeachSub is self - alpha·other for each pair.
 //
 //	aten::_foreach_sub.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]
-func ForeachSub(self []*Tensor, other []*Tensor, alpha any) []*Tensor {
+func ForeachSub[N Number](self []*Tensor, other []*Tensor, alpha N) []*Tensor {
 	call := args{op: &fnForeachSub}
 	call.tensors(self)
 	call.tensors(other)
@@ -306,7 +306,7 @@ var fnForeachSub_ = opRef{name: "aten::_foreach_sub_", overload: "List"}
 // ForeachSub_ subtracts alpha times the other list in place.
 //
 //	aten::_foreach_sub_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()
-func ForeachSub_(self []*Tensor, other []*Tensor, alpha any) {
+func ForeachSub_[N Number](self []*Tensor, other []*Tensor, alpha N) {
 	call := args{op: &fnForeachSub_}
 	call.tensors(self)
 	call.tensors(other)
@@ -321,7 +321,7 @@ var fnForeachAddScalar = opRef{name: "aten::_foreach_add", overload: "Scalar"}
 // ForeachAddScalar adds a number to each tensor.
 //
 //	aten::_foreach_add.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]
-func ForeachAddScalar(self []*Tensor, scalar any) []*Tensor {
+func ForeachAddScalar[N Number](self []*Tensor, scalar N) []*Tensor {
 	call := args{op: &fnForeachAddScalar}
 	call.tensors(self)
 	call.scalar(scalar)
@@ -403,7 +403,7 @@ var fnForeachPow = opRef{name: "aten::_foreach_pow", overload: "Scalar"}
 // ForeachPow raises each tensor to a power.
 //
 //	aten::_foreach_pow.Scalar(Tensor[] self, Scalar exponent) -> Tensor[]
-func ForeachPow(self []*Tensor, exponent any) []*Tensor {
+func ForeachPow[N Number](self []*Tensor, exponent N) []*Tensor {
 	call := args{op: &fnForeachPow}
 	call.tensors(self)
 	call.scalar(exponent)
@@ -433,7 +433,7 @@ var fnForeachClampMin_ = opRef{name: "aten::_foreach_clamp_min_", overload: "Sca
 // ForeachClampMin_ raises what lies below a number to it.
 //
 //	aten::_foreach_clamp_min_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()
-func ForeachClampMin_(self []*Tensor, scalar any) {
+func ForeachClampMin_[N Number](self []*Tensor, scalar N) {
 	call := args{op: &fnForeachClampMin_}
 	call.tensors(self)
 	call.scalar(scalar)

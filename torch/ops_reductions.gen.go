@@ -194,11 +194,11 @@ var opVarDim = opRef{name: "aten::var", overload: "correction"}
 // VarDim is the variance along dimensions; correction 1 is the unbiased one.
 //
 //	aten::var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
-func (t *Tensor) VarDim(dim []int, correction any, keepdim bool) *Tensor {
+func (t *Tensor) VarDim(dim []int, correction float64, keepdim bool) *Tensor {
 	call := args{op: &opVarDim}
 	call.tensor(t)
 	call.ints(dim)
-	call.scalar(correction)
+	call.float(correction)
 	call.bool(keepdim)
 	r := call.one()
 	runtime.KeepAlive(t)
@@ -210,11 +210,11 @@ var opStdDim = opRef{name: "aten::std", overload: "correction"}
 // StdDim is the standard deviation along dimensions.
 //
 //	aten::std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
-func (t *Tensor) StdDim(dim []int, correction any, keepdim bool) *Tensor {
+func (t *Tensor) StdDim(dim []int, correction float64, keepdim bool) *Tensor {
 	call := args{op: &opStdDim}
 	call.tensor(t)
 	call.ints(dim)
-	call.scalar(correction)
+	call.float(correction)
 	call.bool(keepdim)
 	r := call.one()
 	runtime.KeepAlive(t)
@@ -311,10 +311,10 @@ var opVectorNorm = opRef{name: "aten::linalg_vector_norm", overload: ""}
 // VectorNorm is the p-norm along dimensions.
 //
 //	aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
-func (t *Tensor) VectorNorm(ord any, dim []int, keepdim bool) *Tensor {
+func (t *Tensor) VectorNorm(ord float64, dim []int, keepdim bool) *Tensor {
 	call := args{op: &opVectorNorm}
 	call.tensor(t)
-	call.scalar(ord)
+	call.float(ord)
 	call.ints(dim)
 	call.bool(keepdim)
 	r := call.one()
@@ -354,11 +354,11 @@ var opVarMean = opRef{name: "aten::var_mean", overload: "correction"}
 // VarMean gives variance and mean along dimensions; correction 1 is the unbiased variance.
 //
 //	aten::var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
-func (t *Tensor) VarMean(dim []int, correction any, keepdim bool) (*Tensor, *Tensor) {
+func (t *Tensor) VarMean(dim []int, correction float64, keepdim bool) (*Tensor, *Tensor) {
 	call := args{op: &opVarMean}
 	call.tensor(t)
 	call.ints(dim)
-	call.scalar(correction)
+	call.float(correction)
 	call.bool(keepdim)
 	r, s := call.two()
 	runtime.KeepAlive(t)
@@ -415,11 +415,11 @@ var opStdMean = opRef{name: "aten::std_mean", overload: "correction"}
 // StdMean gives the standard deviation (correction 1: unbiased) and the mean.
 //
 //	aten::std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
-func (t *Tensor) StdMean(dim []int, correction any, keepdim bool) (*Tensor, *Tensor) {
+func (t *Tensor) StdMean(dim []int, correction float64, keepdim bool) (*Tensor, *Tensor) {
 	call := args{op: &opStdMean}
 	call.tensor(t)
 	call.ints(dim)
-	call.scalar(correction)
+	call.float(correction)
 	call.bool(keepdim)
 	r, s := call.two()
 	runtime.KeepAlive(t)
@@ -489,12 +489,12 @@ var opHistc = opRef{name: "aten::histc", overload: ""}
 // Histc counts elements in equal bins between min and max; equal limits stand for the data's own.
 //
 //	aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor
-func (t *Tensor) Histc(bins int, min any, max any) *Tensor {
+func (t *Tensor) Histc(bins int, min float64, max float64) *Tensor {
 	call := args{op: &opHistc}
 	call.tensor(t)
 	call.int(bins)
-	call.scalar(min)
-	call.scalar(max)
+	call.float(min)
+	call.float(max)
 	r := call.one()
 	runtime.KeepAlive(t)
 	return r

@@ -168,7 +168,7 @@ func goValue(v any, t reflect.Type) reflect.Value {
 		return reflect.MakeSlice(t, 0, 0)
 	}
 	r := reflect.ValueOf(v)
-	if !r.Type().AssignableTo(t) && r.CanConvert(t) && t.Kind() == reflect.Float64 {
+	if !r.Type().AssignableTo(t) && r.CanConvert(t) && (t.Kind() == reflect.Float64 || t.Kind() == reflect.Int) {
 		return r.Convert(t)
 	}
 	return r

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gospml/gospml/internal/capture"
+	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/torch/internal/abi"
 )
 
@@ -18,7 +18,7 @@ import (
 //
 //	step := torch.Record(func(in []*torch.Tensor) []*torch.Tensor {
 //		opt.ZeroGrad()
-//		loss := model.Forward(in[0]).CrossEntropyLoss(in[1], nil, 1)
+//		loss := model.Forward(in[0]).CrossEntropyLoss(in[1], nil, torch.ReductionMean)
 //		loss.Backward()
 //		opt.Step()
 //		return []*torch.Tensor{loss}
@@ -441,7 +441,7 @@ func (r *Recorded) record(e *recordedStep, inputs []*Tensor) error {
 
 // capture makes a CUDA graph of the step and launches it.
 func (r *Recorded) capture(e *recordedStep, device int, inputs []*Tensor) ([]*Tensor, error) {
-	if capture.Graph == nil {
+	if hook.Graph == nil {
 		return nil, &Error{Kind: KindLibrary, Op: "record", Msg: "recording a step on CUDA needs package cuda: import _ \"github.com/gospml/gospml/cuda\""}
 	}
 	captureMu.Lock()
@@ -466,7 +466,7 @@ func (r *Recorded) capture(e *recordedStep, device int, inputs []*Tensor) ([]*Te
 	}); err != nil {
 		return nil, err
 	}
-	replay, release, err := capture.Graph(device, func() error {
+	replay, release, err := hook.Graph(device, func() error {
 		return r.try(func() {
 			Scope(func(*Arena) { out = outside(r.f(static)) })
 		})

@@ -180,7 +180,7 @@ func mlp(make func([]*torch.Tensor) optim.Optimizer) func(n int) error {
 		for range n {
 			torch.Scope(func(*torch.Arena) {
 				opt.ZeroGrad()
-				m.Forward(x).CrossEntropyLoss(t, nil, 1).Backward()
+				m.Forward(x).CrossEntropyLoss(t, nil, torch.ReductionMean).Backward()
 				opt.Step()
 			})
 		}
@@ -196,7 +196,7 @@ func recordedMLP(make func([]*torch.Tensor) optim.Optimizer) func(n int) error {
 	opt := make(nn.Parameters(m))
 	step := torch.Record(func(in []*torch.Tensor) []*torch.Tensor {
 		opt.ZeroGrad()
-		loss := m.Forward(in[0]).CrossEntropyLoss(in[1], nil, 1)
+		loss := m.Forward(in[0]).CrossEntropyLoss(in[1], nil, torch.ReductionMean)
 		loss.Backward()
 		opt.Step()
 		return []*torch.Tensor{loss}

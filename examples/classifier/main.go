@@ -81,7 +81,7 @@ func train(ctx context.Context, out io.Writer, pictures, epochs int) ([]float64,
 			}
 			torch.Scope(func(*torch.Arena) { // everything made inside is freed when it ends
 				y := torch.FromSlice(ds.Gather(ds.Labels, b.Rows), b.Len(), ds.C()).ToDType(torch.Float32)
-				loss := net.Forward(images(b)).BinaryCrossEntropyWithLogits(y, nil, nil, 1)
+				loss := net.Forward(images(b)).BinaryCrossEntropyWithLogits(y, nil, nil, torch.ReductionMean)
 				opt.ZeroGrad()
 				loss.Backward()
 				opt.Step()

@@ -55,7 +55,7 @@ func run(out io.Writer, weights string) error {
 		torch.Scope(func(*torch.Arena) {
 			x, y := examples(step)
 			from := group.Rank() * part
-			loss := model.Forward(x.Narrow(0, from, part)).MseLoss(y.Narrow(0, from, part), 1)
+			loss := model.Forward(x.Narrow(0, from, part)).MseLoss(y.Narrow(0, from, part), torch.ReductionMean)
 			opt.ZeroGrad()
 			if failed = ddp.Prepare(loss); failed != nil {
 				return

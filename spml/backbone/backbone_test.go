@@ -91,7 +91,7 @@ func TestTrainingLeaksNothing(t *testing.T) {
 	step := func() {
 		torch.Scope(func(*torch.Arena) {
 			opt.ZeroGrad()
-			m.Forward(x).BinaryCrossEntropyWithLogits(y, nil, nil, 1).Backward()
+			m.Forward(x).BinaryCrossEntropyWithLogits(y, nil, nil, torch.ReductionMean).Backward()
 			opt.Step()
 		})
 	}
@@ -116,7 +116,7 @@ func TestSmallCNNLearns(t *testing.T) {
 	for i := range 12 {
 		torch.Scope(func(*torch.Arena) {
 			opt.ZeroGrad()
-			loss := m.Forward(x).BinaryCrossEntropyWithLogits(y, nil, nil, 1)
+			loss := m.Forward(x).BinaryCrossEntropyWithLogits(y, nil, nil, torch.ReductionMean)
 			loss.Backward()
 			opt.Step()
 			if last = loss.Item(); i == 0 {

@@ -4,13 +4,13 @@ import "github.com/gospml/gospml/torch"
 
 // weightedNegatives is y·sn + w·(1-y)·sp: AN with w = 1, WAN with 1/(C-1), DW with any.
 func weightedNegatives(b *Batch, w, eps float64) *torch.Tensor {
-	z := b.logits()
-	neg := negative(z, eps)
+	z := b.Z()
+	neg := Negative(z, eps)
 	unknown := neg
 	if w != 1 {
 		unknown = neg.MulScalar(w)
 	}
-	return known(b.Observed, positive(z, eps), neg, unknown)
+	return ByLabel(b.Observed, Positive(z, eps), neg, unknown)
 }
 
 // Assume negative, and its two weighted forms.
@@ -26,7 +26,7 @@ func init() {
 		Needs:   Observed,
 		Tables:  []string{"Cole", "VLPL", "GR", "LAC"},
 		New: func(_ Values, o Options) (Func, error) {
-			return func(b Batch) *torch.Tensor { return o.Reduction.apply(weightedNegatives(&b, 1, o.LogEps)) }, nil
+			return func(b Batch) *torch.Tensor { return o.Reduce(weightedNegatives(&b, 1, o.LogEps)) }, nil
 		},
 		Fused: pointwise("an", observedLabels, fixed(func(Values) []float64 { return []float64{1} })),
 	})
@@ -42,7 +42,7 @@ func init() {
 		Tables:  []string{"Cole", "LAC"},
 		New: func(_ Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				return o.Reduction.apply(weightedNegatives(&b, 1/float64(max(b.Logits.Size(1)-1, 1)), o.LogEps))
+				return o.Reduce(weightedNegatives(&b, 1/float64(max(b.Logits.Size(1)-1, 1)), o.LogEps))
 			}, nil
 		},
 		Fused: pointwise("an", observedLabels, func(Values) func(b *Batch) []float64 {
@@ -63,7 +63,7 @@ func init() {
 		Tables: []string{"EM", "VLPL"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				return o.Reduction.apply(weightedNegatives(&b, v["neg_weight"], o.LogEps))
+				return o.Reduce(weightedNegatives(&b, v["neg_weight"], o.LogEps))
 			}, nil
 		},
 		Fused: pointwise("an", observedLabels, fixed(func(v Values) []float64 { return []float64{v["neg_weight"]} })),

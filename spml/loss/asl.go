@@ -26,12 +26,12 @@ func init() {
 		Tables: []string{"EM", "VLPL"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
+				z := b.Z()
 				w := z
 				if v.is("detach_weight") {
 					w = b.constants()
 				}
-				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), aslPositive(z, w, v, o.LogEps), aslNegative(z, w, v, o.LogEps)))
+				return o.Reduce(torch.Where(b.Observed.EqScalar(1), aslPositive(z, w, v, o.LogEps), aslNegative(z, w, v, o.LogEps)))
 			}, nil
 		},
 		Fused: pointwise("asl", observedLabels, fixed(func(v Values) []float64 {
@@ -42,7 +42,7 @@ func init() {
 
 // aslPositive and aslNegative take their focusing weights of the logits w: z, or constants.
 func aslPositive(z, w *torch.Tensor, v Values, eps float64) *torch.Tensor {
-	ce := positive(z, eps)
+	ce := Positive(z, eps)
 	if c := v["clamp"]; c > 0 {
 		ce = negLog(z.Sigmoid().ClampMin(c), eps)
 	}
@@ -54,7 +54,7 @@ func aslPositive(z, w *torch.Tensor, v Values, eps float64) *torch.Tensor {
 
 func aslNegative(z, w *torch.Tensor, v Values, eps float64) *torch.Tensor {
 	m, gamma, clamp := v["margin"], v["gamma_neg"], v["clamp"]
-	ce := negative(z, eps)
+	ce := Negative(z, eps)
 	if n := z.Neg().Sigmoid(); m > 0 {
 		ce = negLog(n.AddScalar(m).ClampMax(1).ClampMin(clamp), eps)
 	} else if clamp > 0 {

@@ -186,8 +186,6 @@ func wide(t *torch.Tensor) *torch.Tensor {
 	return t
 }
 
-func (b *Batch) logits() *torch.Tensor { return wide(b.Logits) }
-
 // frozen is the batch whose values factors without gradient take.
 func (b *Batch) frozen() *Batch {
 	if b.Frozen != nil {
@@ -197,7 +195,7 @@ func (b *Batch) frozen() *Batch {
 }
 
 // constants are the logits for factors without gradient.
-func (b *Batch) constants() *torch.Tensor { return b.frozen().logits().Detach() }
+func (b *Batch) constants() *torch.Tensor { return b.frozen().Z().Detach() }
 
 // like gives labels the number type of z.
 func like(t, z *torch.Tensor) *torch.Tensor {

@@ -65,7 +65,7 @@ func (b *Batch) withoutRows() *Batch {
 
 // reportRegularised reports main and reg of value = main + weight·reg, reg = R_k(p).
 func reportRegularised(b *Batch, value *torch.Tensor, k, weight float64) {
-	reg := countRegulariser(b.withoutRows().logits(), k)
+	reg := countRegulariser(b.withoutRows().Z(), k)
 	b.report("main", value.Sub(reg.MulScalar(weight)))
 	b.report("reg", reg)
 }
@@ -104,8 +104,9 @@ func fusedLargeLoss(correct, permanent bool) *FusedForm {
 				k := min(count(b), b.Logits.Numel())
 				modified, flipped := marks.GtScalar(0), marks.EqScalar(2)
 				if semantics != Recommended && k > 0 {
-					z := b.logits()
-					u := torch.Where(b.Observed.EqScalar(1), positive(z, o.LogEps), negative(z, o.LogEps)).Mul(mask(b.Observed.EqScalar(0), z))
+					z := b.Z()
+					u := torch.Where(b.Observed.EqScalar(1), Positive(z, o.LogEps), Negative(z, o.LogEps))
+					u = u.Mul(mask(b.Observed.EqScalar(0), z))
 					top, _ := u.Flatten(0, -1).Topk(k, 0, true, true)
 					b.report("threshold", top.Select(0, k-1))
 				}
@@ -124,7 +125,7 @@ func fusedLargeLoss(correct, permanent bool) *FusedForm {
 				if b.Rows != nil { // k and the selection are those of the rows that count
 					b = b.withoutRows()
 					if b.Logits.Numel() == 0 {
-						return b.logits().Sum()
+						return b.Z().Sum()
 					}
 				}
 				c := record.Begin()

@@ -16,8 +16,8 @@ func init() {
 		Tables:  []string{"Cole", "VLPL"},
 		New: func(_ Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
-				return o.Reduction.apply(torch.Where(b.Full.EqScalar(1), positive(z, o.LogEps), negative(z, o.LogEps)))
+				z := b.Z()
+				return o.Reduce(torch.Where(b.Full.EqScalar(1), Positive(z, o.LogEps), Negative(z, o.LogEps)))
 			}, nil
 		},
 		Fused: pointwise("an", fullLabels, fixed(func(Values) []float64 { return []float64{1} })),
@@ -35,8 +35,8 @@ func init() {
 		New: func(v Values, o Options) (Func, error) {
 			pos, neg := smoothed(v)
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
-				return o.Reduction.apply(torch.Where(b.Full.EqScalar(1), crossEntropy(z, pos, o.LogEps), crossEntropy(z, neg, o.LogEps)))
+				z := b.Z()
+				return o.Reduce(torch.Where(b.Full.EqScalar(1), CrossEntropy(z, pos, o.LogEps), CrossEntropy(z, neg, o.LogEps)))
 			}, nil
 		},
 		Fused: pointwise("an_ls", fullLabels, fixed(targets)),
@@ -53,9 +53,9 @@ func init() {
 		Tables:  []string{"Cole", "VLPL"},
 		New: func(_ Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
-				neg := negative(z, o.LogEps)
-				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), neg, mask(b.Full.EqScalar(0), z).Mul(neg)))
+				z := b.Z()
+				neg := Negative(z, o.LogEps)
+				return o.Reduce(ByLabel(b.Observed, Positive(z, o.LogEps), neg, mask(b.Full.EqScalar(0), z).Mul(neg)))
 			}, nil
 		},
 		Fused: pointwise("an_masked", func(b *Batch) (first, second *torch.Tensor) { return b.Observed, b.Full }, fixed(func(Values) []float64 { return []float64{0} })),

@@ -17,8 +17,9 @@ func init() {
 		Tables:  []string{"EM", "VLPL", "GR", "LAC"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
-				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), negative(z, o.LogEps), entropy(z, o.LogEps).MulScalar(-v["alpha"])))
+				z := b.Z()
+				unknown := Entropy(z, o.LogEps).MulScalar(-v["alpha"])
+				return o.Reduce(ByLabel(b.Observed, Positive(z, o.LogEps), Negative(z, o.LogEps), unknown))
 			}, nil
 		},
 		Fused: pointwise("em", observedLabels, fixed(func(v Values) []float64 { return []float64{v["alpha"]} })),
@@ -38,13 +39,13 @@ func init() {
 		Tables: []string{"EM", "VLPL"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
-				neg := negative(z, o.LogEps)
-				unknown := entropy(z, o.LogEps).MulScalar(v["strength"])
+				z := b.Z()
+				neg := Negative(z, o.LogEps)
+				unknown := Entropy(z, o.LogEps).MulScalar(v["strength"])
 				if v.is("with_an") {
 					unknown = unknown.Add(neg)
 				}
-				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), neg, unknown))
+				return o.Reduce(ByLabel(b.Observed, Positive(z, o.LogEps), neg, unknown))
 			}, nil
 		},
 		Fused: pointwise("entmin", observedLabels, fixed(func(v Values) []float64 { return []float64{v["strength"], v["with_an"]} })),

@@ -23,11 +23,11 @@ func init() {
 		Tables: []string{"EM", "VLPL", "GR", "LAC"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
+				z := b.Z()
 				y := like(b.Labels, z)
-				soft := softCrossEntropy(z, y.Neg(), o.LogEps).MulScalar(v["beta"])
-				unknown := entropy(z, o.LogEps).MulScalar(-v["alpha"])
-				return o.Reduction.apply(torch.Where(y.EqScalar(1), positive(z, o.LogEps), torch.Where(y.LtScalar(0), soft, unknown)))
+				soft := SoftCrossEntropy(z, y.Neg(), o.LogEps).MulScalar(v["beta"])
+				unknown := Entropy(z, o.LogEps).MulScalar(-v["alpha"])
+				return o.Reduce(torch.Where(y.EqScalar(1), Positive(z, o.LogEps), torch.Where(y.LtScalar(0), soft, unknown)))
 			}, nil
 		},
 		Fused: pointwise("em_apl", func(b *Batch) (first, second *torch.Tensor) { return b.Labels, nil },

@@ -18,9 +18,9 @@ func init() {
 		Tables:     []string{"Cole", "LAC"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
-				terms := observedOnly(b.Observed, z, positive(z, o.LogEps), negative(z, o.LogEps))
-				main, reg := o.Reduction.apply(terms), countRegulariser(z, v["k"])
+				z := b.Z()
+				terms := observedOnly(b.Observed, z, Positive(z, o.LogEps), Negative(z, o.LogEps))
+				main, reg := o.Reduce(terms), countRegulariser(z, v["k"])
 				b.report("main", main)
 				b.report("reg", reg)
 				return main.Add(reg)

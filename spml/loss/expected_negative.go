@@ -18,16 +18,16 @@ func Distance(kind string, z, h *torch.Tensor, eps float64) (*torch.Tensor, erro
 	case "mse":
 		return z.Sigmoid().Sub(h).Square(), nil
 	case "bce":
-		return softCrossEntropy(z, h, eps), nil
+		return SoftCrossEntropy(z, h, eps), nil
 	}
 	return nil, fmt.Errorf("loss: distance %q is none of l1, mse, bce", kind)
 }
 
 // expectedNegative is y·sn + ẑ·sp.
 func expectedNegative(b *Batch, eps float64) *torch.Tensor {
-	z := b.logits()
-	neg := negative(z, eps)
-	return known(b.Observed, positive(z, eps), neg, mask(b.Negative.EqScalar(1), z).Mul(neg))
+	z := b.Z()
+	neg := Negative(z, eps)
+	return ByLabel(b.Observed, Positive(z, eps), neg, mask(b.Negative.EqScalar(1), z).Mul(neg))
 }
 
 // Expected negatives, alone and with consistency over epochs: of scores (CL) or of score maps (SCL).
@@ -51,7 +51,7 @@ func init() {
 		Estimator: "expected-negative", EstimatorNeeds: SampleIDs | Epoch | Previous,
 		Tables: []string{"SCL"},
 		New: func(_ Values, o Options) (Func, error) {
-			return func(b Batch) *torch.Tensor { return o.Reduction.apply(expectedNegative(&b, o.LogEps)) }, nil
+			return func(b Batch) *torch.Tensor { return o.Reduce(expectedNegative(&b, o.LogEps)) }, nil
 		},
 		Fused: pointwise("an_masked", func(b *Batch) (first, second *torch.Tensor) { return b.Observed, b.Negative }, fixed(func(Values) []float64 { return []float64{1} })),
 	})
@@ -69,8 +69,8 @@ func init() {
 		New: func(v Values, o Options) (Func, error) {
 			kind := distances[v.whole("cons_kind")]
 			return func(b Batch) *torch.Tensor {
-				d, _ := Distance(kind, b.logits(), b.Average, o.LogEps)
-				return o.Reduction.apply(expectedNegative(&b, o.LogEps).Add(d.MulScalar(v["cons_weight"])))
+				d, _ := Distance(kind, b.Z(), b.Average, o.LogEps)
+				return o.Reduce(expectedNegative(&b, o.LogEps).Add(d.MulScalar(v["cons_weight"])))
 			}, nil
 		},
 	})
@@ -89,9 +89,9 @@ func init() {
 			kind := distances[v.whole("cons_kind")]
 			return func(b Batch) *torch.Tensor {
 				d, _ := Distance(kind, wide(b.Maps), b.Heat, o.LogEps)
-				scl := o.Reduction.apply(d.MeanDim([]int{2, 3}, false))
+				scl := o.Reduce(d.MeanDim([]int{2, 3}, false))
 				b.report("scl", scl)
-				return o.Reduction.apply(expectedNegative(&b, o.LogEps)).Add(scl.MulScalar(v["cons_weight"]))
+				return o.Reduce(expectedNegative(&b, o.LogEps)).Add(scl.MulScalar(v["cons_weight"]))
 			}, nil
 		},
 	})

@@ -23,7 +23,7 @@ func init() {
 		New: func(v Values, o Options) (Func, error) {
 			gamma, alpha := v["gamma"], v["alpha"]
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
+				z := b.Z()
 				w := z
 				if v.is("detach_weight") {
 					w = b.constants()
@@ -32,7 +32,7 @@ func init() {
 				if v.is("balanced") {
 					pos, neg = pos.MulScalar(alpha), neg.MulScalar(1-alpha)
 				}
-				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), pos, neg))
+				return o.Reduce(torch.Where(b.Observed.EqScalar(1), pos, neg))
 			}, nil
 		},
 		Fused: pointwise("focal", observedLabels, fixed(func(v Values) []float64 {

@@ -33,17 +33,18 @@ func init() {
 			if v["lam_lo"] > v["lam_hi"] {
 				return nil, fmt.Errorf("lam_lo is %v and lam_hi %v: the lower bound comes first (the released configuration has [upper, lower])", v["lam_lo"], v["lam_hi"])
 			}
-			s, err := ScheduleOf(v)
+			s, err := PointsOf(v)
 			if err != nil {
 				return nil, err
 			}
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
+				z := b.Z()
 				k, v3 := b.curves(s)
 				v4 := v3.RsubScalar(1).Clamp(v["lam_lo"], v["lam_hi"])
-				neg := negative(z, o.LogEps)
-				unknown := known(b.Pseudo, v4.Mul(crossEntropy(z, v["rho"], o.LogEps)), v3.Mul(neg), grUnknown(z, k, v3, v["q2"], v["q3"]))
-				main := o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), neg, unknown))
+				neg := Negative(z, o.LogEps)
+				pos := v4.Mul(CrossEntropy(z, v["rho"], o.LogEps))
+				unknown := ByLabel(b.Pseudo, pos, v3.Mul(neg), grUnknown(z, k, v3, v["q2"], v["q3"]))
+				main := o.Reduce(ByLabel(b.Observed, Positive(z, o.LogEps), neg, unknown))
 				reg := countRegulariser(z, v["m_pos"])
 				b.report("main", main)
 				b.report("reg", reg)
@@ -56,7 +57,7 @@ func init() {
 
 func fusedGPR() *FusedForm {
 	return batchwise("gpr", 1, observedAndPseudo, func(v Values) func(b *Batch) []float64 {
-		s, _ := ScheduleOf(v) // New has refused a bad one
+		s, _ := PointsOf(v) // New has refused a bad one
 		return func(b *Batch) []float64 {
 			at := b.point(s)
 			return []float64{at.W, at.B, at.Mu, at.Sigma, v["q2"], v["q3"], v["lam_lo"], v["lam_hi"], v["rho"], v["eta"], v["m_pos"]}

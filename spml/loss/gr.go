@@ -36,22 +36,22 @@ func init() {
 		Estimator: "schedule",
 		Tables:    []string{"GR"},
 		New: func(v Values, o Options) (Func, error) {
-			s, err := ScheduleOf(v)
+			s, err := PointsOf(v)
 			if err != nil {
 				return nil, err
 			}
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
+				z := b.Z()
 				k, w := b.curves(s)
-				pos := positive(z, o.LogEps)
+				pos := Positive(z, o.LogEps)
 				if v["q1"] > 0 {
 					pos = gce(z, v["q1"])
 				}
-				return o.Reduction.apply(known(b.Observed, pos, negative(z, o.LogEps), grUnknown(z, k, w, v["q2"], v["q3"])))
+				return o.Reduce(ByLabel(b.Observed, pos, Negative(z, o.LogEps), grUnknown(z, k, w, v["q2"], v["q3"])))
 			}, nil
 		},
 		Fused: pointwise("gr", observedLabels, func(v Values) func(b *Batch) []float64 {
-			s, _ := ScheduleOf(v) // checked by New
+			s, _ := PointsOf(v) // checked by New
 			return func(b *Batch) []float64 {
 				at := b.point(s)
 				return []float64{at.W, at.B, at.Mu, at.Sigma, v["q1"], v["q2"], v["q3"]}

@@ -31,13 +31,13 @@ func init() {
 		Tables:  []string{"GR"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
-				pos := positive(z, o.LogEps)
+				z := b.Z()
+				pos := Positive(z, o.LogEps)
 				if !v.is("positive") {
 					m := z.SubScalar(v["margin"])
 					pos = focalPositive(m, m, v["gamma"], o.LogEps)
 				}
-				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), pos, hillNegative(z, v["lam"])))
+				return o.Reduce(torch.Where(b.Observed.EqScalar(1), pos, hillNegative(z, v["lam"])))
 			}, nil
 		},
 		Fused: pointwise("hill", observedLabels, fixed(func(v Values) []float64 {

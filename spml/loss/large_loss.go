@@ -49,18 +49,18 @@ func init() {
 				semantics := v.whole("semantics")
 				flips := permanent && semantics != Released
 				return func(b Batch) *torch.Tensor {
-					z := b.logits()
+					z := b.Z()
 					y := b.Observed
 					k := v.whole("k")
 					if k < 0 {
 						k = LargeLossCount(b.Epoch, z.Numel(), v["delta_rel"], flips, semantics)
 					}
-					pos, neg := positive(z, o.LogEps), negative(z, o.LogEps)
+					pos, neg := Positive(z, o.LogEps), Negative(z, o.LogEps)
 					l := torch.Where(y.EqScalar(1), pos, neg)
 					by := l.Detach()
 					if b.Frozen != nil {
 						zc := b.constants()
-						by = torch.Where(y.EqScalar(1), positive(zc, o.LogEps), negative(zc, o.LogEps))
+						by = torch.Where(y.EqScalar(1), Positive(zc, o.LogEps), Negative(zc, o.LogEps))
 					}
 					modified, flipped := b.selectLarge(by, y, k, semantics)
 					if k > 0 {
@@ -72,9 +72,9 @@ func init() {
 					b.report("modified", modified)
 					b.report("permanent_flips", flipped)
 					if s.id == "ll-r" {
-						return o.Reduction.apply(mask(modified.LogicalNot(), z).Mul(l))
+						return o.Reduce(mask(modified.LogicalNot(), z).Mul(l))
 					}
-					return o.Reduction.apply(torch.Where(modified, torch.Where(y.EqScalar(1), neg, pos), l))
+					return o.Reduce(torch.Where(modified, torch.Where(y.EqScalar(1), neg, pos), l))
 				}, nil
 			},
 			Fused: fusedLargeLoss(s.id != "ll-r", permanent),

@@ -29,10 +29,10 @@ func init() {
 		Tables: []string{"GR"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				b.Logits = tempered(b.logits(), v["temperature"])
+				b.Logits = tempered(b.Z(), v["temperature"])
 				kl := gaussianKL(wide(b.Mean), wide(b.Std))
 				b.report("kl", kl)
-				return o.Reduction.apply(weightedNegatives(&b, 1, o.LogEps)).Add(kl.MulScalar(v["beta"]))
+				return o.Reduce(weightedNegatives(&b, 1, o.LogEps)).Add(kl.MulScalar(v["beta"]))
 			}, nil
 		},
 	})

@@ -39,7 +39,7 @@ func init() {
 			Tables:  []string{"EM", "VLPL"},
 			New: func(v Values, o Options) (Func, error) {
 				return func(b Batch) *torch.Tensor {
-					an := o.Reduction.apply(weightedNegatives(&b, 1, o.LogEps))
+					an := o.Reduce(weightedNegatives(&b, 1, o.LogEps))
 					return an.Add(penalty(&b, v))
 				}, nil
 			},

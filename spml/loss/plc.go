@@ -65,7 +65,7 @@ func plc(b *Batch, v Values, o Options) (an, consistency, hard *torch.Tensor) {
 	}
 	b.report("mask", confident)
 	b.report("hard", hard)
-	bce := torch.Where(hard, positive(zs, o.LogEps), negative(zs, o.LogEps))
+	bce := torch.Where(hard, Positive(zs, o.LogEps), Negative(zs, o.LogEps))
 	sum := mask(confident, zs).Mul(bce).Sum()
 	if paper {
 		consistency = sum.DivScalar(float64(zs.Size(0)))

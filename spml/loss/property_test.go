@@ -161,7 +161,9 @@ func TestTrainableSchedule(t *testing.T) {
 }
 
 func TestSchedule(t *testing.T) {
-	s := loss.Schedule{Start: loss.Point{W: 0, B: -2, Mu: 0.5, Sigma: 2}, End: loss.Point{W: 10, B: -8, Mu: 0.8, Sigma: 0.5}, Epochs: 8}
+	s := loss.Points{
+		Start: loss.Point{W: 0, B: -2, Mu: 0.5, Sigma: 2}, End: loss.Point{W: 10, B: -8, Mu: 0.8, Sigma: 0.5}, Epochs: 8,
+	}
 	require.Equal(t, loss.Point{W: 0, B: -2, Mu: 0.5375, Sigma: 1.8125}, s.At(1))
 	require.Equal(t, loss.Point{W: 8.75, B: -7.25, Mu: 0.8, Sigma: 0.5}, s.At(8))
 	s.Paper = true

@@ -182,7 +182,7 @@ func (c *checked) Value(b Batch) (v *torch.Tensor, err error) {
 			return
 		}
 		if b.Logits.Numel() == 0 {
-			v = b.logits().Sum()
+			v = b.Z().Sum()
 			return
 		}
 		var fused bool
@@ -196,7 +196,7 @@ func (c *checked) Value(b Batch) (v *torch.Tensor, err error) {
 		if b.Rows != nil {
 			b.dropRows()
 			if b.Logits.Numel() == 0 {
-				v = b.logits().Sum()
+				v = b.Z().Sum()
 				return
 			}
 		}

@@ -9,8 +9,8 @@ import (
 // Point holds GR's parameters at one moment: k̂(p) = σ(w·p + b), v(p) = exp(-(p-μ)²/(2σ²)).
 type Point struct{ W, B, Mu, Sigma float64 }
 
-// Schedule moves a Point linearly from its first to its last value.
-type Schedule struct {
+// Points moves a Point linearly from its first to its last value.
+type Points struct {
 	Start, End Point
 	Epochs     int  // T
 	Frozen     int  // n₀: first epochs with a frozen backbone, during which nothing moves
@@ -20,7 +20,7 @@ type Schedule struct {
 // At is the point of an epoch counted from 1. The released code moves w and b by (e-n₀-1)/(T-n₀), which never reaches
 // their last value, and μ and σ by (e-n₀)/(T-n₀), which never takes their first; the paper moves all by t/T, t = 0 … T.
 // After epoch T nothing moves.
-func (s Schedule) At(epoch int) Point {
+func (s Points) At(epoch int) Point {
 	t := float64(s.Epochs - s.Frozen)
 	late := min(float64(max(epoch-s.Frozen, 0))/t, 1)
 	early := min(float64(max(epoch-s.Frozen-1, 0))/t, 1)
@@ -48,7 +48,7 @@ var (
 	}
 )
 
-// scheduleParams are the parameters of a Schedule as papers and code have them.
+// scheduleParams are the parameters of Points as papers and code have them.
 func scheduleParams(from scheduleSources) []Param {
 	return []Param{
 		{Name: "w0", Doc: "w at the start", Source: from.start},
@@ -65,25 +65,25 @@ func scheduleParams(from scheduleSources) []Param {
 	}
 }
 
-// ScheduleLearned is the value of the parameter "schedule" with which the trainer makes w, b, μ and σ parameters of the
+// PointsLearned is the value of the parameter "schedule" with which the trainer makes w, b, μ and σ parameters of the
 // optimiser (Batch.Trainable).
-const ScheduleLearned = 2
+const PointsLearned = 2
 
-// ScheduleOf makes the schedule of GR's or GPR's parameters.
-func ScheduleOf(v Values) (Schedule, error) {
-	s := Schedule{
+// PointsOf makes the points of GR's or GPR's parameters.
+func PointsOf(v Values) (Points, error) {
+	s := Points{
 		Start:  Point{v["w0"], v["b0"], v["mu0"], v["sigma0"]},
 		End:    Point{v["wT"], v["bT"], v["muT"], v["sigmaT"]},
 		Epochs: v.whole("epochs"), Frozen: v.whole("frozen"), Paper: v["schedule"] == 1,
 	}
-	if v["schedule"] == ScheduleLearned {
+	if v["schedule"] == PointsLearned {
 		s.End = s.Start
 	}
 	return s, s.Check()
 }
 
-// Check refuses a schedule without epochs.
-func (s Schedule) Check() error {
+// Check refuses points without epochs.
+func (s Points) Check() error {
 	if s.Epochs <= s.Frozen {
 		return fmt.Errorf("%d epochs of which %d are frozen leave none for the schedule", s.Epochs, s.Frozen)
 	}
@@ -91,7 +91,7 @@ func (s Schedule) Check() error {
 }
 
 // curves are k̂ and v of sg(p). Their parameters are numbers, or Batch.Trainable, which receives gradients.
-func (b *Batch) curves(s Schedule) (k, v *torch.Tensor) {
+func (b *Batch) curves(s Points) (k, v *torch.Tensor) {
 	z := b.constants()
 	p := z.Sigmoid()
 	if t := b.Trainable; t != nil {
@@ -104,7 +104,7 @@ func (b *Batch) curves(s Schedule) (k, v *torch.Tensor) {
 }
 
 // point is Batch.Point, or the schedule's at Batch.Epoch.
-func (b *Batch) point(s Schedule) Point {
+func (b *Batch) point(s Points) Point {
 	if b.Point != nil {
 		return *b.Point
 	}

@@ -68,15 +68,15 @@ func init() {
 		Tables:    []string{"GR"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
+				z := b.Z()
 				d := wide(b.Soft)
-				align := softCrossEntropy(z, like(d, z), o.LogEps)
+				align := SoftCrossEntropy(z, like(d, z), o.LogEps)
 				an := weightedNegatives(&b, 1, o.LogEps)
 				terms := align.MulScalar(v["theta"]).Add(an.MulScalar(v["alpha"])).Add(assumeNegative(b.Observed, d, o.LogEps).MulScalar(v["beta"]))
 				klz, kld := gaussianKL(wide(b.Mean), wide(b.Std)), BetaKL(wide(b.Alpha), wide(b.Beta)).Mean()
 				b.report("kl_z", klz)
 				b.report("kl_d", kld)
-				return o.Reduction.apply(terms).Add(klz.MulScalar(v["rz"])).Add(kld.MulScalar(v["rd"]))
+				return o.Reduce(terms).Add(klz.MulScalar(v["rz"])).Add(kld.MulScalar(v["rd"]))
 			}, nil
 		},
 	})
@@ -100,7 +100,7 @@ func init() {
 		Estimator: "smile",
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := tempered(b.logits(), v["temperature"])
+				z := tempered(b.Z(), v["temperature"])
 				y := b.Observed.EqScalar(1)
 				prior := torch.Where(y, z.Detach().OnesLike(), z.Detach().FullLike(v["p"]))
 				target := like(b.frozen().Soft.Detach(), z).MulScalar(v["mu"]).Add(prior.MulScalar(1 - v["mu"]))
@@ -109,8 +109,8 @@ func init() {
 				if v.is("bias") {
 					rate = 1 / float64(max(z.Size(1)-1, 1))
 				}
-				terms := softCrossEntropy(z, target, o.LogEps)
-				return o.Reduction.apply(torch.Where(y, terms, terms.MulScalar(rate)))
+				terms := SoftCrossEntropy(z, target, o.LogEps)
+				return o.Reduce(torch.Where(y, terms, terms.MulScalar(rate)))
 			}, nil
 		},
 	})
@@ -132,11 +132,13 @@ func init() {
 		Estimator: "smile",
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := tempered(b.logits(), v["temperature"])
+				z := tempered(b.Z(), v["temperature"])
 				b.Logits = z
 				r := b.Reconstruction
-				align := o.Reduction.apply(weightedNegatives(&b, 1, o.LogEps))
-				rec := wide(r.XRec).MseLoss(wide(r.X), 1).Add(assumeNegative(b.Observed, wide(r.YRec), o.LogEps).Mean()).Add(wide(r.ARec).MseLoss(wide(r.A), 1))
+				align := o.Reduce(weightedNegatives(&b, 1, o.LogEps))
+				rec := wide(r.XRec).MseLoss(wide(r.X), torch.ReductionMean).
+					Add(assumeNegative(b.Observed, wide(r.YRec), o.LogEps).Mean()).
+					Add(wide(r.ARec).MseLoss(wide(r.A), torch.ReductionMean))
 				d, f := z.Sigmoid().AddScalar(1e-6), z.Neg().Sigmoid().AddScalar(1e-6)
 				kl := BetaKL
 				if v.is("kl") {

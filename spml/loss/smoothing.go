@@ -44,8 +44,8 @@ func init() {
 		New: func(v Values, o Options) (Func, error) {
 			pos, neg := smoothed(v)
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
-				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), crossEntropy(z, pos, o.LogEps), crossEntropy(z, neg, o.LogEps)))
+				z := b.Z()
+				return o.Reduce(torch.Where(b.Observed.EqScalar(1), CrossEntropy(z, pos, o.LogEps), CrossEntropy(z, neg, o.LogEps)))
 			}, nil
 		},
 		Fused: pointwise("an_ls", observedLabels, fixed(targets)),
@@ -62,8 +62,8 @@ func init() {
 		Tables:  []string{"EM", "VLPL"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
-				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), positive(z, o.LogEps), crossEntropy(z, v["ls_coef"], o.LogEps)))
+				z := b.Z()
+				return o.Reduce(torch.Where(b.Observed.EqScalar(1), Positive(z, o.LogEps), CrossEntropy(z, v["ls_coef"], o.LogEps)))
 			}, nil
 		},
 		Fused: pointwise("an_ls", observedLabels, fixed(func(v Values) []float64 { return []float64{1, v["ls_coef"]} })),

@@ -25,7 +25,7 @@ func init() {
 		Tables: []string{"GR"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
+				z := b.Z()
 				focal := func(margin float64) *torch.Tensor {
 					m := z.SubScalar(margin)
 					return focalPositive(m, m, v["gamma"], o.LogEps)
@@ -37,7 +37,7 @@ func init() {
 				corrected := b.corrected(v)
 				b.report("corrected", corrected)
 				unknown := torch.Where(corrected, focal(v["corrected_margin"]), neg)
-				return o.Reduction.apply(torch.Where(b.Observed.EqScalar(1), focal(v["margin"]), unknown))
+				return o.Reduce(torch.Where(b.Observed.EqScalar(1), focal(v["margin"]), unknown))
 			}, nil
 		},
 		Fused: pointwise("splc", observedLabels, func(v Values) func(b *Batch) []float64 {

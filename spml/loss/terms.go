@@ -5,34 +5,34 @@ import "github.com/gospml/gospml/torch"
 // The two cross-entropy terms in both numerical modes. eps = 0 is exact: finite for every finite logit, gradients -n and p.
 // eps > 0 is -log(x+eps), as the released code of several papers has it; its gradients vanish beyond |z| ≈ -log eps.
 
-// positive is CE⁺ = -log p.
-func positive(z *torch.Tensor, eps float64) *torch.Tensor {
+// Positive is CE⁺: -log p, or -log(p+eps), for every entry of z.
+func Positive(z *torch.Tensor, eps float64) *torch.Tensor {
 	if eps == 0 {
 		return z.LogSigmoid().Neg()
 	}
 	return negLog(z.Sigmoid(), eps)
 }
 
-// negative is CE⁻ = -log(1-p), with 1-p taken as σ(-z).
-func negative(z *torch.Tensor, eps float64) *torch.Tensor { return positive(z.Neg(), eps) }
+// Negative is CE⁻: -log(1-p), or -log(1-p+eps), with 1-p taken as σ(-z).
+func Negative(z *torch.Tensor, eps float64) *torch.Tensor { return Positive(z.Neg(), eps) }
 
 // negLog is -log(x+eps) of a probability.
 func negLog(x *torch.Tensor, eps float64) *torch.Tensor { return x.AddScalar(eps).Log().Neg() }
 
-// entropy is H(p) = p·(-log p) + (1-p)·(-log(1-p)), natural logarithm.
-func entropy(z *torch.Tensor, eps float64) *torch.Tensor {
+// Entropy is H(p) = p·(-log p) + (1-p)·(-log(1-p)), natural logarithm.
+func Entropy(z *torch.Tensor, eps float64) *torch.Tensor {
 	p, n := z.Sigmoid(), z.Neg().Sigmoid()
-	return p.Mul(positive(z, eps)).Add(n.Mul(negative(z, eps)))
+	return p.Mul(Positive(z, eps)).Add(n.Mul(Negative(z, eps)))
 }
 
-// crossEntropy is τ·CE⁺ + (1-τ)·CE⁻ for a constant target.
-func crossEntropy(z *torch.Tensor, target, eps float64) *torch.Tensor {
-	return positive(z, eps).MulScalar(target).Add(negative(z, eps).MulScalar(1 - target))
+// CrossEntropy is τ·CE⁺ + (1-τ)·CE⁻ for a constant target.
+func CrossEntropy(z *torch.Tensor, target, eps float64) *torch.Tensor {
+	return Positive(z, eps).MulScalar(target).Add(Negative(z, eps).MulScalar(1 - target))
 }
 
-// softCrossEntropy is the same for a tensor of targets.
-func softCrossEntropy(z, target *torch.Tensor, eps float64) *torch.Tensor {
-	return target.Mul(positive(z, eps)).Add(target.RsubScalar(1).Mul(negative(z, eps)))
+// SoftCrossEntropy is the same for a tensor of targets.
+func SoftCrossEntropy(z, target *torch.Tensor, eps float64) *torch.Tensor {
+	return target.Mul(Positive(z, eps)).Add(target.RsubScalar(1).Mul(Negative(z, eps)))
 }
 
 // powP is p^γ as exp(γ·log p): its derivatives stay finite where p underflows.
@@ -42,7 +42,7 @@ func powP(z *torch.Tensor, gamma float64) *torch.Tensor {
 
 // focalPositive is (1-p)^γ·(-log p), the weight taken of the logits w: z, or constants.
 func focalPositive(z, w *torch.Tensor, gamma, eps float64) *torch.Tensor {
-	ce := positive(z, eps)
+	ce := Positive(z, eps)
 	if gamma == 0 {
 		return ce
 	}
@@ -57,13 +57,13 @@ func focalNegative(z, w *torch.Tensor, gamma, eps float64) *torch.Tensor {
 // gce is the generalised cross-entropy (1-p^q)/q of Zhang & Sabuncu 2018, -log p for q = 0; its gradient is -p^q·n.
 func gce(z *torch.Tensor, q float64) *torch.Tensor {
 	if q == 0 {
-		return positive(z, 0)
+		return Positive(z, 0)
 	}
 	return z.LogSigmoid().MulScalar(q).Expm1().DivScalar(-q)
 }
 
-// known takes pos for observed positives, neg for observed negatives, unknown elsewhere.
-func known(y, pos, neg, unknown *torch.Tensor) *torch.Tensor {
+// ByLabel takes pos where y = 1 (an observed positive), neg where y = -1 (an observed negative), unknown elsewhere.
+func ByLabel(y, pos, neg, unknown *torch.Tensor) *torch.Tensor {
 	return torch.Where(y.EqScalar(1), pos, torch.Where(y.EqScalar(-1), neg, unknown))
 }
 

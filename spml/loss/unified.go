@@ -38,8 +38,8 @@ func above(tau, a, b float64) func(*torch.Tensor) *torch.Tensor {
 	}
 }
 
-func exactPositive(z *torch.Tensor) *torch.Tensor { return positive(z, 0) }
-func exactNegative(z *torch.Tensor) *torch.Tensor { return negative(z, 0) }
+func exactPositive(z *torch.Tensor) *torch.Tensor { return Positive(z, 0) }
+func exactNegative(z *torch.Tensor) *torch.Tensor { return Negative(z, 0) }
 
 // WeightedRow is AN (w = 1), WAN (w = 1/(C-1)) or DW.
 func WeightedRow(w float64) Row {
@@ -55,8 +55,8 @@ func ENRow(tau float64) Row {
 func APLRow(tau, alpha, beta float64) Row {
 	return Row{
 		K: above(tau, 1, 0), V: above(tau, alpha, beta), L1: exactPositive,
-		L2: func(z *torch.Tensor) *torch.Tensor { return entropy(z, 0).Neg() },
-		L3: func(z *torch.Tensor) *torch.Tensor { return softCrossEntropy(z, z.Detach().Sigmoid(), 0) },
+		L2: func(z *torch.Tensor) *torch.Tensor { return Entropy(z, 0).Neg() },
+		L3: func(z *torch.Tensor) *torch.Tensor { return SoftCrossEntropy(z, z.Detach().Sigmoid(), 0) },
 	}
 }
 

@@ -24,15 +24,15 @@ func init() {
 		Tables:    []string{"VLPL"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
-				pseudoPositive := crossEntropy(z, v["rho"], o.LogEps).MulScalar(v["beta_pos"])
-				pseudoNegative := crossEntropy(z, 1-v["rho"], o.LogEps).MulScalar(v["gamma_neg"])
-				undefined := entropy(z, o.LogEps).MulScalar(-v["alpha"])
+				z := b.Z()
+				pseudoPositive := CrossEntropy(z, v["rho"], o.LogEps).MulScalar(v["beta_pos"])
+				pseudoNegative := CrossEntropy(z, 1-v["rho"], o.LogEps).MulScalar(v["gamma_neg"])
+				undefined := Entropy(z, o.LogEps).MulScalar(-v["alpha"])
 				if v["gamma_neg"] == 0 && v["rho"] == 1 {
 					pseudoNegative = undefined
 				}
-				unknown := known(b.Pseudo, pseudoPositive, pseudoNegative, undefined)
-				return o.Reduction.apply(known(b.Observed, positive(z, o.LogEps), negative(z, o.LogEps), unknown))
+				unknown := ByLabel(b.Pseudo, pseudoPositive, pseudoNegative, undefined)
+				return o.Reduce(ByLabel(b.Observed, Positive(z, o.LogEps), Negative(z, o.LogEps), unknown))
 			}, nil
 		},
 		Fused: batchwise("vlpl", 1, observedAndPseudo, fixed(func(v Values) []float64 {

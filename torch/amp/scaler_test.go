@@ -135,7 +135,7 @@ func TestAutocast(t *testing.T) {
 		"matmul": func() *torch.Tensor { return x.Matmul(y) }, "linear": func() *torch.Tensor { return torch.Linear(x, y.T().Contiguous(), nil) },
 		"conv2d": func() *torch.Tensor { return torch.Conv2d(img, k, nil, []int{1, 1}, []int{0, 0}, []int{1, 1}, 1) },
 		"add":    func() *torch.Tensor { return x.Add(v) }, "softmax": func() *torch.Tensor { return x.Matmul(y).Softmax(1) },
-		"mse_loss": func() *torch.Tensor { return x.Matmul(y).MseLoss(torch.Zeros(torch.S(3, 2)), 1) },
+		"mse_loss": func() *torch.Tensor { return x.Matmul(y).MseLoss(torch.Zeros(torch.S(3, 2)), torch.ReductionMean) },
 		"exp":      func() *torch.Tensor { return x.Matmul(y).Exp() }, "layer_norm": func() *torch.Tensor { return torch.LayerNorm(x, []int{4}, nil, nil, 1e-5) },
 		"cat":  func() *torch.Tensor { return torch.Cat([]*torch.Tensor{x.Matmul(y), torch.Zeros(torch.S(1, 2))}, 0) },
 		"sdpa": func() *torch.Tensor { return torch.ScaledDotProductAttention(xx, xx, xx, nil, 0, false) },
@@ -191,7 +191,7 @@ func TestAutocastTrains(t *testing.T) {
 		torch.Scope(func(*torch.Arena) {
 			opt.ZeroGrad()
 			var loss *torch.Tensor
-			amp.Autocast(torch.DeviceCPU, torch.BFloat16, func() { loss = x.Matmul(w).MseLoss(y, 1) })
+			amp.Autocast(torch.DeviceCPU, torch.BFloat16, func() { loss = x.Matmul(w).MseLoss(y, torch.ReductionMean) })
 			require.Equal(t, torch.Float32, loss.DType())
 			loss.Backward()
 			require.Equal(t, torch.Float32, w.Grad().DType())

@@ -209,7 +209,7 @@ func newNetwork(seed int64) *network {
 
 func (n *network) loss(x, y *torch.Tensor) *torch.Tensor {
 	h := n.Second.Forward(n.First.Forward(x).Relu()).Tanh()
-	return n.Third.Forward(h).BinaryCrossEntropyWithLogits(y, nil, nil, 1)
+	return n.Third.Forward(h).BinaryCrossEntropyWithLogits(y, nil, nil, torch.ReductionMean)
 }
 
 const (

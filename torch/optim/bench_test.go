@@ -18,7 +18,7 @@ func benchmarkMLPStep(b *testing.B, mk func([]*torch.Tensor) optim.Optimizer) {
 	_ = torch.Do(func() error {
 		step := func(*torch.Arena) {
 			opt.ZeroGrad()
-			m.Forward(x).CrossEntropyLoss(y, nil, 1).Backward()
+			m.Forward(x).CrossEntropyLoss(y, nil, torch.ReductionMean).Backward()
 			opt.Step()
 		}
 		for range 5 {
@@ -51,7 +51,7 @@ func benchmarkStep(b *testing.B, mk func([]*torch.Tensor) optim.Optimizer) {
 	x, y := torch.Randn(torch.S(64, 784)), torch.Randint(0, 10, torch.S(64))
 	ps := nn.Parameters(m)
 	opt := mk(ps)
-	m.Forward(x).CrossEntropyLoss(y, nil, 1).Backward()
+	m.Forward(x).CrossEntropyLoss(y, nil, torch.ReductionMean).Backward()
 	opt.Step()
 	b.ReportAllocs()
 	b.ResetTimer()

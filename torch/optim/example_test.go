@@ -21,7 +21,7 @@ func Example() {
 	for step := range 100 {
 		torch.Scope(func(*torch.Arena) {
 			opt.ZeroGrad()
-			loss := m.Forward(x).MseLoss(y, 1)
+			loss := m.Forward(x).MseLoss(y, torch.ReductionMean)
 			loss.Backward()
 			opt.Step()
 			if last = loss.Item(); step == 0 {

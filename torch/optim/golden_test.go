@@ -258,7 +258,7 @@ func TestMLP(t *testing.T) {
 			var loss float64
 			torch.Scope(func(*torch.Arena) {
 				opt.ZeroGrad()
-				l := m.Forward(x).CrossEntropyLoss(y, nil, 1)
+				l := m.Forward(x).CrossEntropyLoss(y, nil, torch.ReductionMean)
 				l.Backward()
 				opt.Step()
 				loss = l.Item()

@@ -49,7 +49,7 @@ func newTraining(seed int64, model func() stepModel, opt func([]*torch.Tensor) o
 	t.step = func(in []*torch.Tensor) []*torch.Tensor {
 		t.opt.ZeroGrad()
 		z := t.model.Forward(in[0])
-		loss := z.CrossEntropyLoss(in[1], nil, 1)
+		loss := z.CrossEntropyLoss(in[1], nil, torch.ReductionMean)
 		loss.Backward()
 		t.opt.Step()
 		return []*torch.Tensor{loss, z}

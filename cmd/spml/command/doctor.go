@@ -156,7 +156,7 @@ func trainSteps() finding {
 		x, y := torch.Randn(torch.S(64, 10), g), torch.Randn(torch.S(64, 1), g)
 		w := torch.Zeros(torch.S(10, 1), torch.RequiresGrad)
 		for i := range 20 {
-			l := x.Mm(w).MseLoss(y, 1)
+			l := x.Mm(w).MseLoss(y, torch.ReductionMean)
 			l.Backward()
 			last = l.Item()
 			if i == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/format"
 	"go/token"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ var goType = map[string]struct{ typ, push string }{
 	"int[]":        {"[]int", "ints"},
 	"float":        {"float64", "float"},
 	"float[]":      {"[]float64", "floats"},
-	"Scalar":       {"any", "scalar"},
+	"Scalar":       {"any", "scalar"}, // of a method; a function's is of type N
 	"bool":         {"bool", "bool"},
 	"bool[]":       {"[]bool", "bools"},
 	"str":          {"string", "str"},
@@ -64,9 +65,18 @@ func (e *entry) emit(b *bytes.Buffer) error {
 			return fmt.Errorf("%s: no Go type for %s %s", e.goName, p.typ, p.name)
 		}
 		name := camel(p.name)
+		value := name
+		switch {
+		case p.name == "reduction" && p.typ == "int":
+			g.typ, value = "Reduction", "int("+name+")"
+		case p.typ == "Scalar" && e.asFloat[p.name]:
+			g = goType["float"]
+		case p.typ == "Scalar" && e.function:
+			g.typ = "N"
+		}
 		switch {
 		case i == 0 && !e.function:
-			name = "t"
+			name, value = "t", "t"
 		case p.name == e.variadic:
 			sig = append(sig, name+" ..."+strings.TrimPrefix(g.typ, "[]"))
 		default:
@@ -75,7 +85,7 @@ func (e *entry) emit(b *bytes.Buffer) error {
 		if strings.Contains(p.typ, "Tensor") || p.typ == "Generator" {
 			keep = append(keep, name)
 		}
-		pushes = append(pushes, fmt.Sprintf("call.%s(%s)", g.push, name))
+		pushes = append(pushes, fmt.Sprintf("call.%s(%s)", g.push, value))
 	}
 	result, take, returned := "", "call.void()", ""
 	switch kinds := strings.Join(e.returns, ","); {
@@ -99,11 +109,15 @@ func (e *entry) emit(b *bytes.Buffer) error {
 	}
 
 	fmt.Fprintf(b, "// %s\n//\n//\t%s\n", e.doc, e.schema)
-	receiver := "(t *Tensor) "
+	receiver, typed := "(t *Tensor) ", ""
 	if e.function {
 		receiver = ""
 	}
-	fmt.Fprintf(b, "func %s%s(%s) %s {\n\tcall := args{op: &%s}\n", receiver, e.goName, strings.Join(sig, ", "), result, ref)
+	if e.generic() {
+		typed = "[N Number]"
+	}
+	fmt.Fprintf(b, "func %s%s%s(%s) %s {\n", receiver, e.goName, typed, strings.Join(sig, ", "), result)
+	fmt.Fprintf(b, "\tcall := args{op: &%s}\n", ref)
 	for _, p := range pushes {
 		fmt.Fprintf(b, "\t%s\n", p)
 	}
@@ -116,6 +130,14 @@ func (e *entry) emit(b *bytes.Buffer) error {
 	}
 	b.WriteString("}\n\n")
 	return nil
+}
+
+// generic says whether the operator is a Go function over numbers of one type. Methods cannot be: Go gives them no type
+// parameters.
+func (e *entry) generic() bool {
+	return e.function && slices.ContainsFunc(e.params, func(p param) bool {
+		return p.typ == "Scalar" && e.shown[p.name] && !e.asFloat[p.name]
+	})
 }
 
 // camel turns a_snake into aSnake and avoids Go's keywords and the names that the body uses.

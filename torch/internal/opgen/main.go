@@ -84,6 +84,9 @@ func emitTest(sections []section) ([]byte, error) {
 			if e.function {
 				fn = "torch." + e.goName
 			}
+			if e.generic() {
+				fn += "[float64]"
+			}
 			var shown []string
 			for i, p := range e.params {
 				if e.shown[p.name] {

@@ -55,6 +55,23 @@ func (t *Tensor) Slice(dim int, step int) *Tensor {
 `, string(files["ops_section.gen.go"]))
 	require.Contains(t, string(files["schemas.gen_test.go"]), "SymInt step=1) -> Tensor(a)\", (*torch.Tensor).Slice, []int{0, 1, 4}},\n")
 
+	files, err = generate(head +
+		"aten::l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor | L1Loss(target, reduction) | L1Loss is.\n" +
+		"aten::elu(Tensor self, Scalar alpha=1, Scalar scale=1) -> Tensor | Elu(alpha float) | Elu is.\n" +
+		"aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor | Pow(exponent) | Pow is.\n" +
+		"aten::_foreach_pow.Scalar(Tensor[] self, Scalar exponent) -> Tensor[]" +
+		" | func ForeachPow(self, exponent) | ForeachPow is.\n")
+	require.NoError(t, err)
+	for _, code := range []string{
+		"func (t *Tensor) L1Loss(target *Tensor, reduction Reduction) *Tensor {", "\tcall.int(int(reduction))\n",
+		"func (t *Tensor) Elu(alpha float64) *Tensor {", "\tcall.float(alpha)\n",
+		"func (t *Tensor) Pow(exponent any) *Tensor {",
+		"func ForeachPow[N Number](self []*Tensor, exponent N) []*Tensor {", "\tcall.scalar(exponent)\n",
+	} {
+		require.Contains(t, string(files["ops_section.gen.go"]), code)
+	}
+	require.Contains(t, string(files["schemas.gen_test.go"]), "torch.ForeachPow[float64], []int{0, 1}")
+
 	for words, table := range map[string]string{
 		"results Layout are not supported": head + "aten::f(Tensor self) -> Layout | F() | F is.",
 		"no Go type for Layout layout":     head + "aten::f(Tensor self, Layout layout) -> Tensor | F(layout) | F is.",

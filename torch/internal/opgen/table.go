@@ -25,6 +25,7 @@ type entry struct {
 	goName   string
 	function bool
 	shown    map[string]bool
+	asFloat  map[string]bool // Scalars that Go shows as float64
 	variadic string
 	doc      string
 }
@@ -75,7 +76,8 @@ func parseEntry(line string) (entry, error) {
 	if len(f) != 3 {
 		return entry{}, fmt.Errorf("want `schema | Name(params) | doc`")
 	}
-	e := entry{schema: strings.TrimSpace(f[0]), doc: strings.TrimSpace(f[2]), shown: map[string]bool{}}
+	e := entry{schema: strings.TrimSpace(f[0]), doc: strings.TrimSpace(f[2])}
+	e.shown, e.asFloat = map[string]bool{}, map[string]bool{}
 	if err := e.parseSchema(); err != nil {
 		return e, err
 	}
@@ -106,6 +108,7 @@ func parseEntry(line string) (entry, error) {
 		if q, ok := strings.CutSuffix(p, "..."); ok {
 			p, e.variadic = q, q
 		}
+		p, kind, typed := strings.Cut(p, " ")
 		at := slices.IndexFunc(e.params, func(q param) bool { return q.name == p })
 		if at < 0 {
 			return e, fmt.Errorf("%s has no parameter %q", e.name, p)
@@ -116,8 +119,11 @@ func parseEntry(line string) (entry, error) {
 		if e.variadic != "" && !strings.HasSuffix(e.params[at].typ, "[]") {
 			return e, fmt.Errorf("%s: %s is no list and cannot be variadic", name, p)
 		}
+		if typed && (kind != "float" || e.params[at].typ != "Scalar") {
+			return e, fmt.Errorf("%s: %s %s: only a Scalar can be shown as another type, as a float", name, p, kind)
+		}
 		last = at
-		e.shown[p] = true
+		e.shown[p], e.asFloat[p] = true, typed
 	}
 	if !e.function {
 		if len(e.params) == 0 || e.params[0].typ != "Tensor" {
