@@ -26,7 +26,7 @@ func TestBuiltin(t *testing.T) {
 	}
 	z, err := m.ZeroShot(t.Context(), d.Classes, nil)
 	require.NoError(t, err)
-	x, err := m.EncodeImage(t.Context(), pretrain.Normalise(pictures, n, m.Config()))
+	x, err := m.EncodeImage(t.Context(), pretrain.Input(pictures, n, m.Config()))
 	require.NoError(t, err)
 	s, err := z.Embeddings(t.Context(), x)
 	require.NoError(t, err)

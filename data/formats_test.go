@@ -233,7 +233,7 @@ func TestRoundTrips(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "out")
 			err = Write(d, dir, WriteOptions{Format: f.Name})
 			if len(lost) > 0 {
-				var le *LossError
+				var le *LossyError
 				require.ErrorAs(t, err, &le, "%s as %s", name, f.Name)
 				require.NoDirExists(t, dir)
 				require.NoError(t, Write(d, dir, WriteOptions{Format: f.Name, Lossy: true}))

@@ -68,19 +68,24 @@ func writable() []string {
 	return names
 }
 
-// LossError says what a format cannot hold.
-type LossError struct {
+// LossyError says what a format cannot hold.
+type LossyError struct {
 	Format string
 	Lost   []string
 }
 
-func (e *LossError) Error() string {
+// LossError is the former name of [LossyError].
+//
+// Deprecated: use [LossyError]; package spml/loss has the losses.
+type LossError = LossyError
+
+func (e *LossyError) Error() string {
 	return fmt.Sprintf("data: the format %s cannot hold %s", e.Format, strings.Join(e.Lost, "; nor "))
 }
 
 // Write writes a data set into a folder that is empty or new, in another format. What a killed Write has left there is
 // removed, or moved into place where it was whole and the same; until then the folder opens as no data set. Where the
-// format cannot hold everything, it is a [*LossError], unless WriteOptions.Lossy is set. What was written opens to an
+// format cannot hold everything, it is a [*LossyError], unless WriteOptions.Lossy is set. What was written opens to an
 // equal data set: names, classes, labels, observed labels and parts.
 func Write(d *Dataset, dir string, o WriteOptions) (err error) {
 	lost, err := Loses(d, o.Format)
@@ -88,7 +93,7 @@ func Write(d *Dataset, dir string, o WriteOptions) (err error) {
 		return err
 	}
 	if len(lost) > 0 && !o.Lossy {
-		return &LossError{o.Format, lost}
+		return &LossyError{o.Format, lost}
 	}
 	if err := d.Validate(); err != nil {
 		return err

@@ -176,7 +176,7 @@ func (r ranks) run(ctx context.Context, s Settings, m *clip.CLIP, v *vocabulary,
 				from := r.rank * part
 				ids := torch.FromSlice(b.IDs, len(captions), b.Len).Slice(0, from, from+part, 1).Slice(1, 0, b.Longest, 1).ToDevice(s.Device)
 				mine := pictures[from*size[0]*size[1]*3:]
-				image, err := r.gather(m.Visual.Forward(Normalise(mine, part, s.Model).ToDevice(s.Device)))
+				image, err := r.gather(m.Visual.Forward(Input(mine, part, s.Model).ToDevice(s.Device)))
 				if err != nil {
 					gathered = err
 					return
@@ -235,8 +235,8 @@ func schedule(s Settings, step int) float64 {
 	return s.LR * 0.5 * (1 + math.Cos(math.Pi*float64(step-s.Warmup)/float64(max(1, s.Steps-s.Warmup))))
 }
 
-// Normalise makes [n, 3, H, W] of pictures, as the model's preprocessing does with files of that size.
-func Normalise(pictures []byte, n int, c clip.Config) *torch.Tensor {
+// Input makes a model's input [n, 3, H, W] of the bytes of pictures, as its preprocessing does with files of that size.
+func Input(pictures []byte, n int, c clip.Config) *torch.Tensor {
 	h, w := c.Vision.ImageSize[0], c.Vision.ImageSize[1]
 	p := c.Preprocess
 	x := torch.FromSlice(pictures[:n*h*w*3], n, h, w, 3).Permute(0, 3, 1, 2).ToDType(torch.Float32).DivScalar(255) // channels last, which convolutions like
@@ -291,3 +291,8 @@ func (v *vocabulary) widen(m *clip.CLIP, c clip.Config) {
 	})
 	m.Config = c
 }
+
+// Normalise is the former name of [Input].
+//
+// Deprecated: use [Input]; [clip.Normalize] is another thing, vectors of length 1.
+func Normalise(pictures []byte, n int, c clip.Config) *torch.Tensor { return Input(pictures, n, c) }

@@ -176,13 +176,13 @@ func TestNearest(t *testing.T) {
 		s, c := math.Sincos(a * math.Pi / 180)
 		x = append(x, float32(c*float64(i+1)), float32(s*float64(i+1)))
 	}
-	near, err := Nearest(context.Background(), x, 5, 2, 2)
+	near, err := NearestRows(context.Background(), x, 5, 2, 2)
 	require.NoError(t, err)
 	require.Equal(t, [][]int{{1, 2}, {0, 2}, {1, 0}, {4, 2}, {3, 2}}, near)
-	near, err = Nearest(context.Background(), append(x[:2:2], x[:2]...), 2, 2, 9)
+	near, err = NearestRows(context.Background(), append(x[:2:2], x[:2]...), 2, 2, 9)
 	require.NoError(t, err)
 	require.Equal(t, [][]int{{1}, {0}}, near, "a twin is a neighbour, a photo is not its own")
-	_, err = Nearest(context.Background(), x, 5, 3, 2)
+	_, err = NearestRows(context.Background(), x, 5, 3, 2)
 	require.ErrorContains(t, err, "not 3 features of 5 rows")
 }
 

@@ -54,7 +54,7 @@ func Collect(ctx context.Context, run string, o CollectOptions) (_ *Evidence, er
 	}
 	matrix, known, err := labels(ds, o.Of)
 	if err == nil {
-		e.Near, err = Nearest(ctx, out.Features, len(e.Rows), out.Dim, o.K)
+		e.Near, err = NearestRows(ctx, out.Features, len(e.Rows), out.Dim, o.K)
 	}
 	if err != nil {
 		return nil, errors.Join(err, ds.Close())
@@ -107,8 +107,8 @@ func (e *Evidence) votes(matrix []int8, known func(row int) bool) []float32 {
 	return v
 }
 
-// Nearest finds for each of n feature vectors [n, dim] the k others of largest cosine, the nearest first.
-func Nearest(ctx context.Context, features []float32, n, dim, k int) (near [][]int, err error) {
+// NearestRows finds for each of n feature vectors [n, dim] the k others of largest cosine, the nearest first.
+func NearestRows(ctx context.Context, features []float32, n, dim, k int) (near [][]int, err error) {
 	if len(features) != n*dim || dim < 1 || k < 1 {
 		return nil, fmt.Errorf("audit: %d numbers are not %d features of %d rows, or %d neighbours are none", len(features), dim, n, k)
 	}

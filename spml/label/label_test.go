@@ -264,9 +264,11 @@ func TestLifetime(t *testing.T) {
 	})
 }
 
-func TestSchedule(t *testing.T) {
-	line := loss.Schedule{Start: loss.Point{W: 0, B: -2, Mu: 0.5, Sigma: 2}, End: loss.Point{W: 10, B: -8, Mu: 0.8, Sigma: 0.5}, Epochs: 8}
-	s, err := NewSchedule(line)
+func TestMovingPoint(t *testing.T) {
+	line := loss.Points{
+		Start: loss.Point{W: 0, B: -2, Mu: 0.5, Sigma: 2}, End: loss.Point{W: 10, B: -8, Mu: 0.8, Sigma: 0.5}, Epochs: 8,
+	}
+	s, err := NewMovingPoint(line)
 	require.NoError(t, err)
 	s.Step(5)
 	require.NoError(t, s.Train(torch.Float64))
@@ -276,11 +278,11 @@ func TestSchedule(t *testing.T) {
 	s.Fill(&b)
 	require.Equal(t, 5, b.Epoch)
 	require.True(t, b.Trainable.RequiresGrad())
-	r, _ := NewSchedule(line)
+	r, _ := NewMovingPoint(line)
 	require.Error(t, r.LoadState(s.State()), "its parameters are numbers")
 	require.NoError(t, r.Train(torch.Float64))
 	roundTrip(t, s, r)
-	_, err = NewSchedule(loss.Schedule{})
+	_, err = NewMovingPoint(loss.Points{})
 	require.Error(t, err)
 }
 

@@ -7,33 +7,33 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// Schedule gives GR and GPR their parameters w, b, μ, σ: by epoch, or, after Train, as a parameter that learns from
-// where the schedule stands.
+// MovingPoint gives GR and GPR their parameters w, b, μ, σ: by epoch, or, after Train, as a parameter that learns
+// from where the points stand.
 //
 // Source: Chen et al. 2024; its released code refers to an undefined variable when the parameters are to learn.
-type Schedule struct {
-	loss.Schedule
+type MovingPoint struct {
+	loss.Points
 	Parameter *torch.Tensor // [4], nil unless Train was called
 
 	epoch int
 }
 
-// NewSchedule starts at epoch 1.
-func NewSchedule(s loss.Schedule) (*Schedule, error) {
+// NewMovingPoint starts at epoch 1.
+func NewMovingPoint(s loss.Points) (*MovingPoint, error) {
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("label: %w", err)
 	}
-	return &Schedule{Schedule: s, epoch: 1}, nil
+	return &MovingPoint{Points: s, epoch: 1}, nil
 }
 
 // Step sets the epoch, counted from 1.
-func (s *Schedule) Step(epoch int) { s.epoch = epoch }
+func (s *MovingPoint) Step(epoch int) { s.epoch = epoch }
 
 // Point is the present point of the schedule.
-func (s *Schedule) Point() loss.Point { return s.At(s.epoch) }
+func (s *MovingPoint) Point() loss.Point { return s.At(s.epoch) }
 
 // Train makes the present point a parameter for an optimizer.
-func (s *Schedule) Train(dtype torch.DType) error {
+func (s *MovingPoint) Train(dtype torch.DType) error {
 	p := s.Point()
 	t, err := own(torch.FromSlice([]float64{p.W, p.B, p.Mu, p.Sigma}, 4).ToDType(dtype))
 	if err == nil {
@@ -43,13 +43,13 @@ func (s *Schedule) Train(dtype torch.DType) error {
 }
 
 // Fill puts the point, or the parameter, into a batch.
-func (s *Schedule) Fill(b *loss.Batch) {
+func (s *MovingPoint) Fill(b *loss.Batch) {
 	p := s.Point()
 	b.Epoch, b.Point, b.Trainable = s.epoch, &p, s.Parameter
 }
 
 // State holds the epoch and the parameter, if there is one.
-func (s *Schedule) State() State {
+func (s *MovingPoint) State() State {
 	st := State{Numbers: map[string]float64{"epoch": float64(s.epoch)}}
 	if s.Parameter != nil {
 		st.Tensors = map[string]*torch.Tensor{"parameter": s.Parameter.Detach()}
@@ -58,7 +58,7 @@ func (s *Schedule) State() State {
 }
 
 // LoadState restores them; a parameter must have been made by Train before.
-func (s *Schedule) LoadState(st State) error {
+func (s *MovingPoint) LoadState(st State) error {
 	e, err := st.number("epoch")
 	if err != nil {
 		return err
@@ -75,34 +75,34 @@ func (s *Schedule) LoadState(st State) error {
 	return nil
 }
 
-// LearnedSchedule trains GR's w, b, μ, σ as parameters of the optimiser, with the classifier's learning rate.
-type LearnedSchedule struct {
+// LearnedPoint trains GR's w, b, μ, σ as parameters of the optimiser, with the classifier's learning rate.
+type LearnedPoint struct {
 	None
-	schedule *Schedule
+	schedule *MovingPoint
 }
 
-// NewLearnedSchedule starts at the first point of a schedule, in float32.
-func NewLearnedSchedule(points loss.Schedule) (*LearnedSchedule, error) {
-	s, err := NewSchedule(points)
+// NewLearnedPoint starts at the first point of a schedule, in float32.
+func NewLearnedPoint(points loss.Points) (*LearnedPoint, error) {
+	s, err := NewMovingPoint(points)
 	if err == nil {
 		err = s.Train(torch.Float32)
 	}
-	return &LearnedSchedule{schedule: s}, err
+	return &LearnedPoint{schedule: s}, err
 }
 
 // Start moves to an epoch.
-func (l *LearnedSchedule) Start(epoch int) error { l.schedule.Step(epoch); return nil }
+func (l *LearnedPoint) Start(epoch int) error { l.schedule.Step(epoch); return nil }
 
 // Fill gives a batch the parameters.
-func (l *LearnedSchedule) Fill(s *Step) error { l.schedule.Fill(s.Batch); return nil }
+func (l *LearnedPoint) Fill(s *Step) error { l.schedule.Fill(s.Batch); return nil }
 
 // Groups are the parameters.
-func (l *LearnedSchedule) Groups() []Group {
+func (l *LearnedPoint) Groups() []Group {
 	return []Group{{[]*torch.Tensor{l.schedule.Parameter}, 1}}
 }
 
 // State is the schedule's.
-func (l *LearnedSchedule) State() State { return l.schedule.State() }
+func (l *LearnedPoint) State() State { return l.schedule.State() }
 
 // LoadState restores it.
-func (l *LearnedSchedule) LoadState(s State) error { return l.schedule.LoadState(s) }
+func (l *LearnedPoint) LoadState(s State) error { return l.schedule.LoadState(s) }

@@ -11,20 +11,21 @@ func init() {
 	mustRegister(Method{
 		ID: "gr",
 		Single: func(v loss.Values) string {
-			if v["schedule"] != loss.ScheduleLearned {
+			if v["schedule"] != loss.PointsLearned {
 				return ""
 			}
-			return fmt.Sprintf("schedule=%d: the schedule's parameters are learned in a single process; start it without a launcher", loss.ScheduleLearned)
+			return fmt.Sprintf(
+				"schedule=%d: the schedule's parameters are learned in a single process; start it without a launcher", loss.PointsLearned)
 		},
 		Estimator: func(s *Setup) (Estimator, error) {
-			if s.Values["schedule"] != loss.ScheduleLearned {
+			if s.Values["schedule"] != loss.PointsLearned {
 				return label.None{}, nil
 			}
-			points, err := loss.ScheduleOf(s.Values)
+			points, err := loss.PointsOf(s.Values)
 			if err != nil {
 				return nil, err
 			}
-			return label.NewLearnedSchedule(points)
+			return label.NewLearnedPoint(points)
 		},
 	})
 }

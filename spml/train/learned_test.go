@@ -15,7 +15,7 @@ import (
 // GR's w, b, μ and σ can be trained with the network: one Adam step moves each by its learning rate, from where the schedule would have begun.
 func TestLearnedSchedule(t *testing.T) {
 	c := scenes(t, "gr", 3)
-	c.Params, c.Epochs, c.BatchSize, c.LR, c.MaxSteps = map[string]float64{"schedule": loss.ScheduleLearned}, 1, 64, 1e-3, 1
+	c.Params, c.Epochs, c.BatchSize, c.LR, c.MaxSteps = map[string]float64{"schedule": loss.PointsLearned}, 1, 64, 1e-3, 1
 	c.Run = filepath.Join(t.TempDir(), "run")
 	_, err := Run(t.Context(), c, Events{})
 	require.Error(t, err, "stopped after a step, resumable")

@@ -31,7 +31,7 @@ func (c *Config) lengthens(epochs int) string {
 		return fmt.Sprintf("%s labels a share of the images after each epoch, by the number of epochs", e.ID)
 	}
 	for _, p := range e.Params {
-		if _, set := c.Params[p.Name]; p.Name == "epochs" && !set && loss.Values(c.Params)["schedule"] != loss.ScheduleLearned {
+		if _, set := c.Params[p.Name]; p.Name == "epochs" && !set && loss.Values(c.Params)["schedule"] != loss.PointsLearned {
 			return fmt.Sprintf("%s moves its parameters over all epochs", e.ID)
 		}
 	}

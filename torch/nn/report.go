@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/gospml/gospml/internal/spelling"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -128,7 +129,7 @@ func (r *LoadReport) hint() {
 	best, at := 4, [2]string{}
 	for _, m := range r.Missing[:min(len(r.Missing), 100)] {
 		for _, u := range r.Unexpected[:min(len(r.Unexpected), 100)] {
-			if d := distance(m, u); d < best && 4*d <= len(m) {
+			if d := spelling.Distance(m, u); d < best && 4*d <= len(m) {
 				best, at = d, [2]string{m, u}
 			}
 		}
@@ -158,25 +159,4 @@ func commonPrefix(long, short []string) (prefix string, n int) {
 		}
 	}
 	return prefix, n
-}
-
-// distance is the number of single-character changes between two keys (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for k := range row {
-		row[k] = k
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for k := range len(b) {
-			d := diagonal
-			if a[i] != b[k] {
-				d++
-			}
-			diagonal = row[k+1]
-			row[k+1] = min(d, row[k]+1, row[k+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -133,7 +133,7 @@ func shapesMAP(cmd *cobra.Command, m *clip.Model, seed uint64, n int) (mAP, chan
 		return 0, 0, err
 	}
 	var x *torch.Tensor
-	if err := torch.Try(func() { x = pretrain.Normalise(pictures, n, m.Config()) }); err != nil {
+	if err := torch.Try(func() { x = pretrain.Input(pictures, n, m.Config()) }); err != nil {
 		return 0, 0, err
 	}
 	y, err := m.EncodeImage(cmd.Context(), x)

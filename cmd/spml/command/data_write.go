@@ -98,7 +98,7 @@ func (w *writeFlags) write(cmd *cobra.Command, d *data.Dataset, dir string) erro
 		plain.Fprintf(cmd.ErrOrStderr(), "%s cannot hold %s\n", w.to, l)
 	}
 	if err := data.Write(d, dir, data.WriteOptions{Format: w.to, Photos: data.PhotoRule(w.photos), Lossy: w.lossy, ShardBytes: int64(w.shardMB) << 20}); err != nil {
-		var le *data.LossError
+		var le *data.LossyError
 		if errors.As(err, &le) {
 			return fmt.Errorf("%w; choose another format (jsonl holds everything) or give --lossy", err)
 		}

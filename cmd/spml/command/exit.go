@@ -66,7 +66,7 @@ func exitCode(ctx context.Context, err error) int {
 		config  *train.ConfigError
 		format  *data.FormatError
 		broken  data.Broken
-		loss    *data.LossError
+		lossy   *data.LossyError
 		weights *safetensors.FormatError
 		score   *metric.ScoreError
 		matrix  *scorefile.FormatError
@@ -107,7 +107,9 @@ func exitCode(ctx context.Context, err error) int {
 		return exitMemory
 	case errors.As(err, &maths): // any other error of tensor maths is a mistake of ours
 		return exitInternal
-	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &loss), errors.As(err, &weights), errors.As(err, &score), errors.As(err, &matrix), errors.As(err, &load), errors.As(err, &pickled), errors.As(err, &array),
+	case errors.As(err, &format), errors.As(err, &broken), errors.As(err, &lossy), errors.As(err, &weights),
+		errors.As(err, &score), errors.As(err, &matrix), errors.As(err, &load),
+		errors.As(err, &pickled), errors.As(err, &array),
 		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, metric.ErrNotProbability, errBadPhotos, train.ErrNotFinite, train.ErrData, clip.ErrFormat, audit.ErrDecisions):
 		return exitData
 	case errors.As(err, &path), errors.As(err, &errno):

@@ -65,7 +65,7 @@ var estimatorMethods = map[string]func(c *lossCase) error{
 	},
 	"gr_schedule": func(c *lossCase) error {
 		h := c.hyper
-		s := loss.Schedule{
+		s := loss.Points{
 			Start:  loss.Point{W: h.get("w0").number(), B: h.get("b0").number(), Mu: h.get("mu0").number(), Sigma: h.get("sigma0").number()},
 			End:    loss.Point{W: h.get("wT").number(), B: h.get("bT").number(), Mu: h.get("muT").number(), Sigma: h.get("sigmaT").number()},
 			Epochs: h.get("T").whole(), Frozen: int(h.num("n0", h.num("linear_init_n", 0))), Paper: c.variant == "paper",

@@ -122,7 +122,7 @@ func pseudoSchedule(n node, dtype torch.DType) (map[string]any, error) {
 	if len(wb) != 4 || len(ms) != 4 {
 		n.fail("want four numbers each for w, b and for μ, σ")
 	}
-	s := loss.Schedule{
+	s := loss.Points{
 		Start:  loss.Point{W: wb[0].number(), B: wb[2].number(), Mu: ms[0].number(), Sigma: ms[1].number()},
 		End:    loss.Point{W: wb[1].number(), B: wb[3].number(), Mu: ms[2].number(), Sigma: ms[3].number()},
 		Epochs: n.get("epochs_T").whole(), Frozen: int(n.num("linear_init_n", 0)),
