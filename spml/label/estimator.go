@@ -28,6 +28,7 @@ type Step struct {
 	At     *torch.Tensor // the same as int64 on the device of the run
 	Epoch  int           // from 1
 	Flip   []bool        // which images are mirrored; nil = none
+	LR     float64       // of the classifier in this step; 0 = not known
 	// Weak and Strong are the label-wise embeddings [B, C, D] of both views; nil where the model gives none.
 	Weak, Strong *torch.Tensor
 }

@@ -19,12 +19,16 @@ const (
 //
 //	-Σ_i lr·m·β₁ⁱ/(1-β₁ᵗ⁺ⁱ) / (√(v·β₂ⁱ/(1-β₂ᵗ⁺ⁱ)) + ε)
 //
-// which is made up for in one go when the row is looked up again. The sum is a series in ε/√v whose coefficients depend on the
-// steps alone, at most 420 of them before β₁ⁱ/β₂^(i/2) is below 1e-19; entries whose ε/√v is too large for it are summed one
-// by one. A step costs the batch's rows instead of all N of them, and no gradient of size N×C is made.
+// which is made up for in one go when the row is looked up again. The sum is a series in ε/√v whose coefficients depend
+// on the steps alone, at most 420 of them before β₁ⁱ/β₂^(i/2) is below 1e-19; entries whose ε/√v is too large for it are
+// summed one by one. A step costs the batch's rows instead of all N of them, and no gradient of size N×C is made.
+//
+// As an estimator it takes a step with each of the optimiser's, at the learning rate that label.Step says, and brings
+// all rows up to date at the end of an epoch. Each batch is filled in one piece, as ROLE's loss sees whole batches.
 //
 // One goroutine at a time uses it. The table's tensor is up to date after Flush only.
 type LazyRole struct {
+	None
 	role  *Role
 	m, v  *torch.Tensor // [N, C]: exp_avg, exp_avg_sq
 	lr    float64       // of the table
@@ -114,44 +118,95 @@ func (l *LazyRole) Flush() error {
 	return err
 }
 
-// State flushes and holds the table with its moments, the number of steps and the table's learning rate.
-func (l *LazyRole) State() State {
+// Fill gives a batch its rows of the table. What an attempt that failed has looked up is forgotten.
+func (l *LazyRole) Fill(s *Step) error {
+	if s.LR > 0 {
+		l.SetLR(s.LR)
+	}
+	l.seen = nil
+	u, err := l.Lookup(s.Places)
+	s.Batch.Estimate = u
+	return err
+}
+
+// After takes the table's step.
+func (l *LazyRole) After(*Step) error { return l.Step() }
+
+// End brings the table up to date.
+func (l *LazyRole) End(int, func() (*torch.Tensor, error)) error { return l.Flush() }
+
+// Estimates are θ = σ(U), of a table that it brings up to date.
+func (l *LazyRole) Estimates() *torch.Tensor {
 	if err := l.Flush(); err != nil {
-		return State{} // which LoadState refuses
+		panic(err)
+	}
+	return l.role.Estimates()
+}
+
+// State holds the table with its moments as they are, the step that each row is of, the steps since the last Flush and
+// the learning rate: nothing is brought up to date, so that a run has the same bits however often its state is kept.
+func (l *LazyRole) State() State {
+	last, rates := make([]int64, len(l.last)), make([]float64, 0, 2*len(l.rates))
+	for i, step := range l.last {
+		last[i] = int64(step)
+	}
+	for _, r := range l.rates {
+		rates = append(rates, r.step, r.root)
 	}
 	return State{
-		Tensors: map[string]*torch.Tensor{"u": l.role.U.Detach(), "exp_avg": l.m, "exp_avg_sq": l.v},
-		Numbers: map[string]float64{"step": float64(l.now), "lr": l.lr},
+		Tensors: map[string]*torch.Tensor{
+			"u": l.role.U.Detach(), "exp_avg": l.m, "exp_avg_sq": l.v,
+			"last": torch.FromSlice(last, len(last)), "rates": torch.FromSlice(rates, len(l.rates), 2),
+		},
+		Numbers: map[string]float64{"step": float64(l.now), "base": float64(l.base), "lr": l.lr},
 	}
 }
 
 // LoadState restores them in place.
 func (l *LazyRole) LoadState(s State) error {
+	fail := func(err error) error { return fmt.Errorf("ROLE: %w", err) }
 	into := map[string]*torch.Tensor{"u": l.role.U.Detach(), "exp_avg": l.m, "exp_avg_sq": l.v}
 	for name, t := range into {
 		if err := s.fits(name, t); err != nil {
-			return fmt.Errorf("ROLE: %w", err)
+			return fail(err)
 		}
 	}
-	step, err := s.number("step")
-	if err != nil {
-		return fmt.Errorf("ROLE: %w", err)
+	var n [3]float64
+	for i, name := range []string{"step", "base", "lr"} {
+		var err error
+		if n[i], err = s.number(name); err != nil {
+			return fail(err)
+		}
 	}
-	lr, err := s.number("lr")
-	if err != nil {
-		return fmt.Errorf("ROLE: %w", err)
+	step, base, lr := n[0], n[1], n[2]
+	if !(base >= 0 && base == math.Trunc(base) && step >= base && step == math.Trunc(step)) || !(lr >= 0) {
+		return fmt.Errorf("ROLE: a state of %v steps from %v at learning rate %v", step, base, lr)
 	}
-	if !(step >= 0 && step == math.Trunc(step)) || !(lr >= 0) {
-		return fmt.Errorf("ROLE: a state of %v steps at learning rate %v", step, lr)
+	last, rates := s.Tensors["last"], s.Tensors["rates"]
+	if last == nil || last.DType() != torch.Int64 || last.Numel() != len(l.last) {
+		return fmt.Errorf("ROLE: the state does not say which step each of the %d rows is of", len(l.last))
+	}
+	if rates == nil || rates.DType() != torch.Float64 || rates.Numel() != 2*int(step-base) {
+		return fmt.Errorf("ROLE: the state lacks the %v steps since all rows were up to date", step-base)
+	}
+	of := torch.ToSlice[int64](last)
+	for i, x := range of {
+		if x < int64(base) || x > int64(step) {
+			return fmt.Errorf("ROLE: row %d of the state is of step %d, not of %v … %v", i, x, base, step)
+		}
 	}
 	for name, t := range into {
 		if err := s.restore(name, t); err != nil {
-			return fmt.Errorf("ROLE: %w", err)
+			return fail(err)
 		}
 	}
-	l.now, l.base, l.lr, l.rates, l.seen = int(step), int(step), lr, nil, nil
-	for i := range l.last {
-		l.last[i] = l.now
+	l.now, l.base, l.lr, l.rates, l.seen = int(step), int(base), lr, nil, nil
+	r := torch.ToSlice[float64](rates)
+	for i := range len(r) / 2 {
+		l.rates = append(l.rates, rate{r[2*i], r[2*i+1]})
+	}
+	for i, x := range of {
+		l.last[i] = int(x)
 	}
 	return nil
 }

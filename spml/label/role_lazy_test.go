@@ -102,17 +102,29 @@ func TestLazyRoleState(t *testing.T) {
 	train(a, 0, 40)
 	require.NoError(t, a.Flush())
 
-	first, b := make()
+	_, b := make()
 	train(b, 0, 20)
-	s := b.State()
 	second, c := make()
 	roundTrip(t, b, c)
 	train(c, 20, 40)
 	require.NoError(t, c.Flush())
-	require.InDeltaSlice(t, flat(whole.U), flat(second.U), 1e-12)
-	require.True(t, first.U.Detach().Equal(s.Tensors["u"]))
-	delete(s.Numbers, "lr")
-	require.ErrorContains(t, c.LoadState(s), `no number "lr"`)
+	require.Equal(t, flat(whole.U), flat(second.U), "to the bit")
+	roundTrip(t, c, b) // with every row up to date
+
+	for words, change := range map[string]func(s State){
+		`no number "lr"`:                     func(s State) { delete(s.Numbers, "lr") },
+		`no tensor "exp_avg"`:                func(s State) { delete(s.Tensors, "exp_avg") },
+		"a state of 3 steps from 40":         func(s State) { s.Numbers["step"] = 3 },
+		"which step each of the 4 rows":      func(s State) { delete(s.Tensors, "last") },
+		"row 2 of the state is of step 41":   func(s State) { s.Tensors["last"] = torch.FromSlice([]int64{40, 40, 41, 40}) },
+		"lacks the 1 steps since all rows":   func(s State) { s.Numbers["step"] = 41 },
+		"a state of 40 steps from 39.5 at l": func(s State) { s.Numbers["base"] = 39.5 },
+	} {
+		s := c.State()
+		change(s)
+		require.ErrorContains(t, c.LoadState(s), words)
+	}
+	require.Equal(t, flat(whole.U), flat(second.U), "a bad state changes nothing")
 }
 
 func TestLazyRoleRefuses(t *testing.T) {

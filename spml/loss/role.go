@@ -2,6 +2,13 @@ package loss
 
 import "github.com/gospml/gospml/torch"
 
+// Values of ROLE's parameter "table".
+const (
+	TableAuto = iota
+	TableDense
+	TableLazy
+)
+
 // Regularised online label estimation.
 func init() {
 	mustRegister(Entry{
@@ -12,20 +19,25 @@ func init() {
 		Formula:    "½(L_f + L_g): L_f = y·sn + sg(θ)·sn + (1-sg(θ))·sp plus R_k(p), L_g the same with p and θ = σ(u) exchanged",
 		Source:     "Cole et al. 2021",
 		Notes:      "Observed positives enter twice. The table of u is one dense parameter: with Adam every step moves all its rows. SMILE's and MIME's copies take the classifier's cross term only where y = 0; here it is Cole's. LinearInit trains head and table on frozen features first and hands both over from the best validation epoch. R_k is not scaled by the reduction. Parts: reg, the mean of both regularisers.",
-		Params:     []Param{expectedPositives("k")},
-		Presets:    map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
-		Needs:      Observed | Estimates,
+		Params: []Param{expectedPositives("k"), {
+			Name: "table", Choices: []string{"auto", "dense", "lazy"},
+			Doc: "how θ's table takes Adam's steps (read by the estimator): all rows in each, or a batch's alone, which is " +
+				"the same to rounding; auto: lazy above 256 MB",
+			Source: "ours, the papers' tables are dense; of ten million photos a dense step moves gigabytes",
+		}},
+		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Needs:   Observed | Estimates,
 
 		Estimator: "role", EstimatorNeeds: SampleIDs,
 		Tables: []string{"Cole", "VLPL", "GR", "LAC"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
-				z := b.logits()
+				z := b.Z()
 				u := like(b.Estimate, z)
 				half := func(z, other *torch.Tensor) *torch.Tensor {
-					pos, neg := positive(z, o.LogEps), negative(z, o.LogEps)
+					pos, neg := Positive(z, o.LogEps), Negative(z, o.LogEps)
 					t, f := other.Sigmoid(), other.Neg().Sigmoid()
-					return o.Reduction.apply(observedOnly(b.Observed, z, pos, neg).Add(t.Mul(pos)).Add(f.Mul(neg)))
+					return o.Reduce(observedOnly(b.Observed, z, pos, neg).Add(t.Mul(pos)).Add(f.Mul(neg)))
 				}
 				reg := countRegulariser(z, v["k"]).Add(countRegulariser(u, v["k"])).MulScalar(0.5)
 				b.report("reg", reg)
@@ -37,7 +49,7 @@ func init() {
 			func(v Values, _ Options) func(b *Batch, value *torch.Tensor) {
 				return func(b *Batch, _ *torch.Tensor) {
 					c := b.withoutRows()
-					z := c.logits()
+					z := c.Z()
 					b.report("reg", countRegulariser(z, v["k"]).Add(countRegulariser(like(c.Estimate, z), v["k"])).MulScalar(0.5))
 				}
 			}),

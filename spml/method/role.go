@@ -41,10 +41,53 @@ func init() {
 			if err != nil {
 				return nil, err
 			}
+			lazy, err := lazily(s)
+			if err != nil || lazy {
+				return lazyRole(t, s, err)
+			}
 			t.U = compute.To(t.U.Detach(), s.Device).SetRequiresGrad(true)
 			return t, nil
 		},
 	})
+}
+
+// lazyAbove is the size of a float32 table in bytes from which on ROLE trains it lazily where it may: a dense step moves
+// four such tables. The papers' largest, COCO's, has 21 MB.
+const lazyAbove = 256 << 20
+
+// lazily says whether ROLE's table takes its steps by itself (label.LazyRole), which equals dense Adam to rounding. A
+// run that goes on keeps what it began with.
+func lazily(s *Setup) (bool, error) {
+	if s.Resumed {
+		_, lazy := s.Saved["step"]
+		if lazy && !s.PlainAdam {
+			return false, fault.Settingf("the run began with ROLE's lazy table (%s); go on with it so, or start another run", lazyNeeds)
+		}
+		return lazy, nil
+	}
+	switch size := int64(len(s.Rows)) * int64(s.Data.C()) * 4; s.Values["table"] {
+	case loss.TableDense:
+		return false, nil
+	case loss.TableLazy:
+		if !s.PlainAdam {
+			return false, fault.Settingf("table=lazy of role: %s", lazyNeeds)
+		}
+		return true, nil
+	default:
+		return s.PlainAdam && size > lazyAbove, nil
+	}
+}
+
+const lazyNeeds = "it wants Adam without weight decay, a schedule other than onecycle, one process, the CPU and no fp16"
+
+func lazyRole(t *label.Role, s *Setup, err error) (Estimator, error) {
+	if err != nil {
+		return nil, err
+	}
+	s.Note(fmt.Sprintf("ROLE's table of %d × %d is trained lazily: dense Adam's numbers to rounding, for the rows of each batch (--param table=dense trains all rows in each step, as the papers did)",
+		len(s.Rows), s.Data.C()))
+	l, err := t.Lazy(s.LR)
+	return l, err
 }
 
 // roleTable draws ROLE's table as the reference runs do: uniform by numpy's generator with the seed plus 100000,

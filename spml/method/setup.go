@@ -33,7 +33,13 @@ type Setup struct {
 	QueueSize int     // pairs that a memory of embeddings holds; negative: none
 	Init      string  // run directory that the run starts from; "" = none
 	Labels    Labels
-	Note      func(text string) // tells the person one line
+	// PlainAdam says that the optimiser is Adam with β 0.9 and 0.999 and without weight decay, in one process on the CPU,
+	// on gradients without a factor: a table may then take such steps by itself, at the learning rate of each Step.
+	PlainAdam bool
+	// Resumed says that the run goes on from a checkpoint, in which Saved are the numbers of the estimator's state.
+	Resumed bool
+	Saved   map[string]float64
+	Note    func(text string) // tells the person one line
 }
 
 // Labels say where pseudo-labels come from: a file, or else a model.

@@ -281,7 +281,7 @@ func (t *trainer) tensors() (nn.StateDict, optim.State, map[string]float64) {
 		sd["estimator."+k] = x.Detach()
 	}
 	if t.ema != nil {
-		for k, x := range t.ema.shadow {
+		for k, x := range t.ema.StateDict() {
 			sd["ema."+k] = x
 		}
 	}
@@ -352,6 +352,24 @@ func readManifest(dir string) (manifest, error) {
 		return m, fmt.Errorf("%s has format %d, this program reads %d", manifestFile, m.Format, manifestFormat)
 	}
 	return m, nil
+}
+
+// estimator gives the numbers of the estimator's state in the newest checkpoint whose manifest can be read.
+func (d *runDir) estimator() (numbers map[string]float64, there bool) {
+	if d.path == "" {
+		return nil, false
+	}
+	dir := filepath.Join(d.path, checkpoints)
+	names, err := list(dir)
+	if err != nil {
+		return nil, false // resuming says why
+	}
+	for _, n := range names {
+		if m, err := readManifest(filepath.Join(dir, n)); err == nil {
+			return m.Numbers, true
+		}
+	}
+	return nil, false
 }
 
 // load reads a checkpoint after comparing its files with the manifest.
@@ -477,7 +495,7 @@ func (t *trainer) restore(m manifest, sd nn.StateDict) (err error) {
 				return
 			}
 			if t.ema != nil {
-				if bad = copyInto(t.ema.shadow, groups["ema"]); bad != nil {
+				if bad = copyInto(t.ema.StateDict(), groups["ema"]); bad != nil {
 					return
 				}
 			}

@@ -79,12 +79,15 @@ func interrupted(t *testing.T, c Config, stops ...int) {
 func TestResumeToTheBit(t *testing.T) {
 	dir := folder(t, 60) // 36 training rows: 3 steps an epoch
 	yes := true
-	quick := []string{"an, flips, ema, cosine, clipping", "role", "em-apl", "en-scl, flips", "mime, adamw", "gr, learned schedule"}
+	quick := []string{"an, flips, ema, cosine, clipping", "role, lazy table, cosine", "em-apl", "en-scl, flips", "mime, adamw", "gr, learned schedule"}
 	for name, change := range map[string]func(*Config){
 		"an, flips, ema, cosine, clipping": func(c *Config) {
 			c.Method, c.Flip, c.EMA, c.Schedule, c.WarmupEpochs, c.ClipNorm = "an", &yes, 0.9, "cosine", 0.5, 0.5
 		},
-		"role":             func(c *Config) { c.Method = "role" },
+		"role": func(c *Config) { c.Method = "role" },
+		"role, lazy table, cosine": func(c *Config) {
+			c.Method, c.Schedule, c.Params = "role", "cosine", map[string]float64{"table": loss.TableLazy}
+		},
 		"em-apl":           func(c *Config) { c.Method, c.Params = "em-apl", map[string]float64{"warmup": 1} },
 		"ll-cp":            func(c *Config) { c.Method, c.Params = "ll-cp", map[string]float64{"delta_rel": 0.05} },
 		"en-cl":            func(c *Config) { c.Method = "en-cl" },
@@ -94,7 +97,7 @@ func TestResumeToTheBit(t *testing.T) {
 		"gr, frozen epoch": func(c *Config) { c.Method, c.FreezeEpochs = "gr", 1 },
 		"em, micro":        func(c *Config) { c.Method, c.MicroBatch = "em", 3 },
 		"gr, learned schedule": func(c *Config) {
-			c.Method, c.Params = "gr", map[string]float64{"schedule": loss.ScheduleLearned}
+			c.Method, c.Params = "gr", map[string]float64{"schedule": loss.PointsLearned}
 		},
 	} {
 		if !testroot.Nightly() && !slices.Contains(quick, name) {

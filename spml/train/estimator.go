@@ -15,6 +15,8 @@ func (s *session) setup(ctx context.Context, usable []int, features *torch.Tenso
 	c := s.c
 	m := &method.Setup{
 		Context: ctx, Method: s.method, Values: s.values, Options: s.options, Preset: c.Preset, Data: s.ds, Rows: usable, Features: features, Device: s.device,
+		PlainAdam: c.Optimizer == "adam" && c.WeightDecay == 0 && c.Schedule != "onecycle" && s.procs == nil && s.onCPU() &&
+			c.Precision != FP16,
 		Seed: c.Seed, Generator: s.torch, Epochs: c.Epochs, LR: c.HeadLR, Frozen: c.Mode == Frozen, Flip: *c.Flip, QueueSize: c.QueueSize, Init: c.Init, Note: s.ev.note,
 	}
 	if !s.method.Needs(loss.PseudoLabels) {

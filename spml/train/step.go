@@ -129,7 +129,7 @@ func (t *trainer) update(done []part) error {
 		t.skipped(old)
 	}
 	if t.ema != nil && took {
-		t.ema.update()
+		t.ema.Update()
 	}
 	return t.countStep(done)
 }
@@ -244,6 +244,7 @@ func (t *trainer) value(v *view, at *torch.Tensor, b *loss.Batch, share float64)
 // stepOf is a view as the method sees it.
 func (t *trainer) stepOf(v *view, at *torch.Tensor, b *loss.Batch) *label.Step {
 	v.step = &label.Step{Batch: b, Places: v.places, At: at, Epoch: t.p.Epoch, Weak: v.weak, Strong: v.strong}
+	v.step.LR = t.step.Optimizer.Groups()[t.body].LR
 	if v.flip != nil {
 		v.step.Flip = v.flip[v.from : v.from+len(v.places)]
 	}

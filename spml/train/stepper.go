@@ -28,6 +28,8 @@ type Stepper struct {
 	Parameters []*torch.Tensor // that the optimiser trains for the model; a norm in the loss is taken of them
 	ClipNorm   float64         // largest norm of their gradient; 0 = any
 	Scaler     *amp.GradScaler // of float16's gradients; nil: none
+	// classifier is the optimiser's group whose learning rate is the classifier's.
+	classifier *optim.Group
 	// Report, if not nil, receives named parts of each loss.
 	Report func(part string, v *torch.Tensor)
 }
@@ -72,6 +74,9 @@ func (s *Stepper) Step(epoch int, places []int) (value float64, err error) {
 	e := torch.Try(func() {
 		torch.Scope(func(*torch.Arena) {
 			st := &method.Step{Batch: &loss.Batch{}, Places: places, At: placesOn(s.device(), places), Epoch: epoch}
+			if s.classifier != nil {
+				st.LR = s.classifier.LR
+			}
 			s.Optimizer.ZeroGrad()
 			if err = s.Forward(st); err != nil {
 				return
@@ -95,9 +100,9 @@ func (s *Stepper) Step(epoch int, places []int) (value float64, err error) {
 }
 
 // Train sets what is trained: the model's parameters, which the optimiser has with the learning rate lr, and beside
-// them the estimator's, which it gets.
+// them the estimator's, which it gets. Of several groups of the optimiser the last is the classifier's.
 func (s *Stepper) Train(o optim.Optimizer, params []*torch.Tensor, lr float64) {
-	s.Optimizer, s.Parameters = o, params
+	s.Optimizer, s.Parameters, s.classifier = o, params, o.Groups()[len(o.Groups())-1]
 	for _, g := range s.Estimator.Groups() {
 		o.AddGroup(g.Params, optim.LR(g.Factor*lr))
 	}

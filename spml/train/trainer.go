@@ -68,8 +68,9 @@ func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
 	if s.values, err = e.ResolveForm(c.Preset, set, c.Form); err != nil {
 		return nil, err
 	}
-	if s.values["schedule"] == loss.ScheduleLearned && e.Estimator != "schedule" {
-		return nil, &ConfigError{Msg: fmt.Sprintf("schedule=%d of %s: a schedule's parameters are learned by gr alone", loss.ScheduleLearned, e.ID)}
+	if s.values["schedule"] == loss.PointsLearned && e.Estimator != "schedule" {
+		return nil, &ConfigError{Msg: fmt.Sprintf("schedule=%d of %s: a schedule's parameters are learned by gr alone",
+			loss.PointsLearned, e.ID)}
 	}
 	s.options = loss.Options{LogEps: c.LogEps, Preset: c.Form, Impl: loss.Impl(compute.LossForm)}
 	if s.loss, err = e.Make(c.Preset, set, s.options); err != nil {
@@ -191,7 +192,7 @@ type trainer struct {
 	step   *Stepper
 	body   int       // groups of the optimiser that are the backbone's
 	rates  []float64 // each group's learning rate before the schedule
-	ema    *average
+	ema    *nn.Shadow
 	dir    *runDir
 	saver  *saver
 	p      position
@@ -250,7 +251,7 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	}
 	t.step.Optimizer = newOptimizer(s.c, groups)
 	if s.c.EMA > 0 {
-		t.ema = newAverage(t.l.state(), s.c.EMA)
+		t.ema = nn.NewShadow(t.l.state(), s.c.EMA)
 	}
 	t.total = s.c.Epochs * ((len(usable) + s.c.BatchSize - 1) / s.c.BatchSize)
 	t.p.Micro = s.c.MicroBatch
@@ -271,6 +272,7 @@ func (t *trainer) newEstimator(ctx context.Context, usable []int) (method.Estima
 	if err != nil {
 		return nil, err
 	}
+	setup.Saved, setup.Resumed = t.dir.estimator()
 	return t.method.New(setup)
 }
 
@@ -476,10 +478,10 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valSco
 				return nil, nil, false, err
 			}
 		}
-		t.ema.swap()
+		t.ema.Swap()
 		defer func() {
 			if rec.Average {
-				t.ema.swap()
+				t.ema.Swap()
 			}
 		}()
 		rec.Average = true
@@ -491,7 +493,7 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valSco
 	}
 	if raw > rec.ValMAP {
 		rec.ValMAP, rec.Average, valScores = raw, false, rawScores
-		t.ema.swap()
+		t.ema.Swap()
 	}
 	rec.NoTest = t.c.NoTest || !labelled(t.ds, data.Test) || len(rows) == 0
 	if !rec.NoTest {
@@ -596,8 +598,8 @@ func (t *trainer) keepBest(rec EpochRecord, test *Scores) error {
 		return nil
 	}
 	if rec.Average {
-		t.ema.swap()
-		defer t.ema.swap()
+		t.ema.Swap()
+		defer t.ema.Swap()
 	}
 	if err := errors.Join(t.l.save(filepath.Join(t.dir.path, "model")), t.keepEstimates()); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gospml/gospml/data/augment"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/input"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
@@ -33,20 +34,18 @@ func StrongViews() []string { return []string{"lac", "lac-paper", "crop"} }
 func (f *fineTune) strong(v *view, epoch int) (*torch.Tensor, error) {
 	per := 3 * f.size * f.size
 	n := len(v.places)
-	x := make([]float32, n*per)
+	x := make([]byte, n*per)
 	p := strongViews[f.c.StrongView](f.size)
 	for i := range n {
 		at := v.from + i
 		img := &pixel.RGB{W: f.size, H: f.size, Pix: append([]byte(nil), v.images.Images[at]...)}
 		img, err := p.Apply(img, augment.Draw(uint64(f.c.Seed), epoch, v.images.Rows[at], strongView))
-		if err == nil {
-			err = pixel.Normalize(x[i*per:(i+1)*per], img.Pix, f.size, f.size, pixel.ImageNetMean, pixel.ImageNetStd, false)
-		}
 		if err != nil {
 			return nil, fmt.Errorf("the strong view of %s: %w", f.ds.Images[v.images.Rows[at]], err)
 		}
+		copy(x[i*per:(i+1)*per], img.Pix)
 	}
-	return torch.FromSlice(x, n, 3, f.size, f.size).ContiguousFormat(torch.ChannelsLast).Send(f.device), nil
+	return input.Normalize(torch.FromSlice(x, n, f.size, f.size, 3).Send(f.device), nil, input.Options{ChannelsLast: true})
 }
 
 // twoViews runs weak and strong images [B, 3, S, S] through the model at once and fills both logits, and the embeddings

@@ -57,12 +57,12 @@ func (a *AveragedModel[M]) Update(m M) {
 			case n == 0:
 				copyAll(mine, theirs)
 			case a.decay >= 0:
-				a.blend(mine, theirs, a.decay, func(avg, x *torch.Tensor) *torch.Tensor {
+				blend(mine, theirs, a.decay, func(avg, x *torch.Tensor) *torch.Tensor {
 					return avg.MulScalar(a.decay).Add(x.MulScalar(1 - a.decay))
 				})
 			default:
 				k := float64(n + 1)
-				a.blend(mine, theirs, 1-1/k, func(avg, x *torch.Tensor) *torch.Tensor { return avg.Add(x.Sub(avg).DivScalar(k)) })
+				blend(mine, theirs, 1-1/k, func(avg, x *torch.Tensor) *torch.Tensor { return avg.Add(x.Sub(avg).DivScalar(k)) })
 			}
 			copyAll(buffers, current)
 			a.NAveraged.AddScalar_(1)
@@ -78,7 +78,7 @@ func copyAll(to, from []*torch.Tensor) {
 
 // blend moves floating point tensors by 1-keep toward the model in one call for each type; others, counters as a rule, by
 // the formula, whose result is cut to an integer.
-func (a *AveragedModel[M]) blend(mine, theirs []*torch.Tensor, keep float64, other func(avg, x *torch.Tensor) *torch.Tensor) {
+func blend(mine, theirs []*torch.Tensor, keep float64, other func(avg, x *torch.Tensor) *torch.Tensor) {
 	type lists struct{ mine, theirs []*torch.Tensor }
 	kinds := map[torch.DType]*lists{}
 	for i, t := range mine {
@@ -96,3 +96,49 @@ func (a *AveragedModel[M]) blend(mine, theirs []*torch.Tensor, keep float64, oth
 		torch.ForeachLerp_(l.mine, l.theirs, 1-keep)
 	}
 }
+
+// Shadow is the exponential moving average shadow ← decay·shadow + (1-decay)·θ of tensors by name, beside a model that
+// trains: it begins with a copy of their values and can change places with them. NewEMA makes a second model instead.
+type Shadow struct {
+	decay          float64
+	model, average StateDict
+}
+
+// NewShadow begins with the floating-point tensors of a model as they are: its parameters, and the running statistics
+// of its norms.
+func NewShadow(model StateDict, decay float64) *Shadow {
+	if !(decay >= 0 && decay <= 1) {
+		refuse("nn.NewShadow", "the decay must be between 0 and 1, not %v", decay)
+	}
+	s := &Shadow{decay: decay, model: StateDict{}, average: StateDict{}}
+	torch.NoGrad(func() {
+		for k, t := range model {
+			if t.DType().IsFloat() {
+				s.model[k], s.average[k] = t, t.Detach().Clone()
+			}
+		}
+	})
+	return s
+}
+
+// Update takes the model's present values into the average.
+func (s *Shadow) Update() {
+	torch.NoGrad(func() { blend(s.average.Tensors(), s.model.Tensors(), s.decay, nil) })
+}
+
+// Swap puts the average into the model and the model's values into the average, or back.
+func (s *Shadow) Swap() {
+	torch.NoGrad(func() {
+		torch.Scope(func(*torch.Arena) {
+			for k, m := range s.model {
+				a := s.average[k]
+				keep := m.Detach().Clone()
+				m.Detach().Copy_(a)
+				a.Copy_(keep)
+			}
+		})
+	})
+}
+
+// StateDict is the average under the model's keys: its own tensors, not copies.
+func (s *Shadow) StateDict() StateDict { return s.average }

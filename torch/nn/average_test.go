@@ -63,3 +63,35 @@ func TestAveragedModel(t *testing.T) {
 	}
 	require.ErrorContains(t, torch.Try(func() { nn.NewEMA(nn.NewLinear(1, 1), 2) }), "between 0 and 1")
 }
+
+// TestShadow: the average of a model that trains is NewEMA's; swapped, the model computes with it, and swapped back it is
+// what it was.
+func TestShadow(t *testing.T) {
+	m := nn.Sequential{nn.NewLinear(3, 4), nn.NewBatchNorm1d(4)}
+	x := torch.Arange(0., 24., 1., torch.Float32).Reshape(8, 3).MulScalar(0.1)
+	ema := nn.NewEMA(m, 0.9)
+	ema.UseBuffers = true
+	ema.Update(m) // the first copies
+	shadow := nn.NewShadow(nn.StateDictOf(m), 0.9)
+	for range 3 {
+		torch.NoGrad(func() {
+			m.Forward(x) // moves the running statistics
+			for _, p := range nn.Parameters(m) {
+				p.MulScalar_(1.1)
+			}
+		})
+		shadow.Update()
+		ema.Update(m)
+	}
+	nn.SetTraining(m, false)
+	nn.SetTraining(ema.Module, false)
+	own := m.Forward(x)
+	want := ema.Module.Forward(x)
+	require.False(t, own.Equal(want))
+	require.Len(t, shadow.StateDict(), 6, "the count of batches is no average")
+	shadow.Swap()
+	require.True(t, m.Forward(x).Equal(want), "to the bit")
+	shadow.Swap()
+	require.True(t, m.Forward(x).Equal(own))
+	require.ErrorContains(t, torch.Try(func() { nn.NewShadow(nil, 2) }), "the decay must be between 0 and 1")
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gospml/gospml/internal/spelling"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/recipe"
 	"github.com/gospml/gospml/spml/train"
@@ -18,6 +19,9 @@ import (
 
 // envPrefix begins the names of environment variables that are settings: SPML_LR, SPML_BATCH_SIZE.
 const envPrefix = "SPML_"
+
+// SettingFlag is the annotation of flags that are settings, with the setting's key.
+const SettingFlag = "setting"
 
 // settingFlags are the flags of a command that trains: one for each setting, with --recipe and --config below them.
 type settingFlags struct {
@@ -64,6 +68,7 @@ func addSettings(fs *pflag.FlagSet, without ...string) *settingFlags {
 		if kinds[x.Key] == "bool" {
 			f.NoOptDefVal = "true"
 		}
+		f.Annotations = map[string][]string{SettingFlag: {x.Key}}
 	}
 	fs.StringArrayVar(&s.params, "param", nil, "parameter of the loss, NAME=NUMBER; repeatable")
 	fs.StringVar(&s.recipe, "recipe", "", "a paper's settings, for instance em-voc-resnet50; all: spml recipe list")
@@ -221,7 +226,7 @@ func guessFlag(cmd *cobra.Command, err error) error {
 	name := err.Error()[i+len(unknown):]
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if g := train.Nearest(name, names); g != "" {
+	if g := spelling.Nearest(name, names); g != "" {
 		return fmt.Errorf("%w; did you mean --%s?", err, g)
 	}
 	return err
