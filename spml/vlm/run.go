@@ -17,6 +17,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/caught"
+	"github.com/gospml/gospml/internal/journal"
 	"github.com/gospml/gospml/internal/onewriter"
 	"github.com/gospml/gospml/npy"
 )
@@ -89,15 +90,15 @@ func (l *Labeller) Run(ctx context.Context, ds *data.Dataset, o Outputs, e Event
 	if !writer.Works() {
 		e.note("%s lies on a file system without locks: nothing keeps a second run from writing it", path)
 	}
-	j, other, err := openJournal(path, o.Shard.print(print))
+	j, other, err := journal.Open(path, journalHead(o.Shard.print(print)))
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, j.close()) }()
+	defer func() { err = errors.Join(err, j.Close()) }()
 	from, to := o.Shard.batches(l.settings.batches(ds.N()))
 	first := from * l.settings.Batch
 	n := max(0, min(to*l.settings.Batch, ds.N())-first)
-	done := func() int { return min(j.done*l.settings.Batch, n) }
+	done := func() int { return min(j.Frames()*l.settings.Batch, n) }
 	begun := done()
 	if other {
 		e.note("%s was of another run (model, settings or data differ): starting anew", path)
@@ -127,7 +128,7 @@ func (l *Labeller) Run(ctx context.Context, ds *data.Dataset, o Outputs, e Event
 }
 
 // pass labels what the journal lacks of the rows first … last-1: while one batch is encoded the next is read.
-func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSource, j *journal, first, last int, e Events) error {
+func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSource, j *journal.Journal, first, last int, e Events) error {
 	ctx, cancel := context.WithCancel(ctx)
 	type loaded struct {
 		b   *batch
@@ -136,7 +137,7 @@ func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSourc
 	ready, size := make(chan loaded), l.settings.Batch
 	go func() {
 		defer close(ready)
-		for from := first + j.done*size; from < last; from += size {
+		for from := first + j.Frames()*size; from < last; from += size {
 			var b *batch
 			err := caught.Do(func() (err error) {
 				b, err = l.read(ctx, src, from, min(last, from+size))
@@ -163,7 +164,7 @@ func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSourc
 			}
 		}
 	}()
-	start, begun := time.Now(), min(j.done*size, last-first)
+	start, begun := time.Now(), min(j.Frames()*size, last-first)
 	for r := range ready {
 		if r.err != nil {
 			return r.err
@@ -171,7 +172,7 @@ func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSourc
 		payload, err := l.payload(ctx, ds, r.b)
 		r.b.x.Free()
 		if err == nil {
-			err = j.add(payload)
+			err = j.Add(payload)
 		}
 		if err != nil {
 			return err
@@ -229,7 +230,7 @@ func (l *Labeller) payload(ctx context.Context, ds *data.Dataset, b *batch) ([]b
 func (l *Labeller) frames(ds *data.Dataset, all []part, f func(from int, pseudo, lines []byte) error) error {
 	from := 0
 	for _, p := range all {
-		err := p.j.each(func(b []byte) error {
+		err := p.j.Each(func(b []byte) error {
 			n := min(l.settings.Batch, ds.N()-from)
 			if n < 1 || len(b) < n*ds.C() {
 				return fmt.Errorf("%s: a frame does not fit the data set; delete the file", p.path)
@@ -239,7 +240,7 @@ func (l *Labeller) frames(ds *data.Dataset, all []part, f func(from int, pseudo,
 			}
 			from += n
 			return nil
-		}, func(int64) {})
+		})
 		if err != nil {
 			return err
 		}

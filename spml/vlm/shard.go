@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/internal/journal"
 )
 
 // Shard is a process's part of a pass, Index of Count, the first being 0; the zero value is the whole. The parts are
@@ -68,11 +69,16 @@ func (s Shard) batches(all int) (from, to int) {
 	return s.Index * all / s.Count, (s.Index + 1) * all / s.Count
 }
 
+// journalHead begins the journal of a run. Its frames are batches: pseudo-labels [b, C] and a line of JSON a photo.
+func journalHead(fingerprint string) string {
+	return fmt.Sprintf(`{"gospml_pseudo_labels":%q}`, fingerprint)
+}
+
 // part is a finished or unfinished part of a pass.
 type part struct {
 	Shard
 	path string
-	j    *journal
+	j    *journal.Journal
 }
 
 // parts opens all parts of a pass for reading. waiting are those that have not ended.
@@ -80,11 +86,16 @@ func parts(base, print string, count, batches int) (all []part, waiting []Shard,
 	for i := range max(count, 1) {
 		s := Shard{i, count}
 		p := part{Shard: s, path: s.journal(base)}
-		if p.j, err = readJournal(p.path, s.print(print)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.j, err = journal.Read(p.path, journalHead(s.print(print)))
+		if errors.Is(err, journal.ErrOther) {
+			err = fmt.Errorf("%w: %s is of another run (model, settings or data differ); delete it, or start that run again",
+				ErrSettings, p.path)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return all, nil, err
 		}
 		from, to := s.batches(batches)
-		if p.j == nil || p.j.done < to-from {
+		if p.j == nil || p.j.Frames() < to-from {
 			waiting = append(waiting, s)
 		}
 		if p.j != nil {
@@ -138,7 +149,7 @@ func (l *Labeller) merge(ctx context.Context, ds *data.Dataset, src data.RawSour
 	all, waiting, err := parts(base, print, o.Shard.Count, l.settings.batches(ds.N()))
 	defer func() {
 		for _, p := range all {
-			err = errors.Join(err, p.j.close())
+			err = errors.Join(err, p.j.Close())
 		}
 	}()
 	if err != nil {

@@ -1,14 +1,12 @@
 package command
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/journal"
 	"github.com/gospml/gospml/internal/onewriter"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/vlm"
@@ -317,36 +316,42 @@ func (o *encodeFlags) encodePictures(cmd *cobra.Command, m *clip.Model, paths []
 	if !writer.Works() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "spml: %s lies on a file system without locks: nothing keeps a second run from writing it\n", o.out)
 	}
-	j, err := openJournal(o.out+partial, print, width, len(paths))
+	j, _, err := journal.Open(o.out+partial, fmt.Sprintf(`{"gospml_encode_frames":%q,"width":%d}`, print, width))
 	if err != nil {
 		return err
 	}
 	defer j.Close()
-	if n := len(j.rows) / width; n > 0 {
+	var rows []float32
+	if err := j.Each(func(b []byte) error { rows = append(rows, floats(b)...); return nil }); err != nil {
+		return err
+	}
+	if n := len(rows) / width; n > 0 {
 		plain.Fprintf(cmd.ErrOrStderr(), "spml: going on after %d of %d pictures, from %s\n", n, len(paths), o.out+partial)
 	}
 	r, err := newReporter(cmd.ErrOrStderr(), o.progress)
 	if err != nil {
 		return err
 	}
-	start, begun := time.Now(), len(j.rows)/width
+	start, begun := time.Now(), len(rows)/width
 	for from := begun; from < len(paths); from += encodePart {
 		part := paths[from:min(len(paths), from+encodePart)]
 		x, err := m.EncodePaths(cmd.Context(), part)
 		if err != nil {
 			return named(err, part)
 		}
-		if err := torch.Try(func() { err = j.add(torch.ToSlice[float32](x)); x.Free() }); err != nil {
+		var made []float32
+		if err := torch.Try(func() { made = torch.ToSlice[float32](x); x.Free() }); err != nil {
 			return err
 		}
-		if err != nil {
+		if err := j.Add(floatBytes(made)); err != nil {
 			return err
 		}
+		rows = append(rows, made...)
 		done := from + len(part)
 		r.encoded(done, len(paths), float64(done-begun)/time.Since(start).Seconds())
 	}
 	r.clear()
-	return torch.Try(func() { out["image_features"] = torch.FromSlice(j.rows, len(paths), width) })
+	return torch.Try(func() { out["image_features"] = torch.FromSlice(rows, len(paths), width) })
 }
 
 // fingerprint changes with everything that the features depend on.
@@ -374,72 +379,22 @@ func (o *encodeFlags) fingerprint(m *clip.Model, paths []string) (string, error)
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// journal is a file with a line of JSON and float32 rows after it.
-type journal struct {
-	f    *os.File
-	rows []float32
+// floats are the numbers of a frame of the journal, floatBytes the frame of numbers.
+func floats(b []byte) []float32 {
+	rows := make([]float32, len(b)/4)
+	for i := range rows {
+		rows[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return rows
 }
 
-type journalHead struct {
-	Fingerprint string `json:"gospml_encode"`
-	Width       int    `json:"width"`
-}
-
-func openJournal(path, fingerprint string, width, most int) (*journal, error) {
-	head, err := json.Marshal(journalHead{fingerprint, width})
-	if err != nil {
-		return nil, err
-	}
-	head = append(head, '\n')
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o664)
-	if err != nil {
-		return nil, err
-	}
-	j := &journal{f: f}
-	size := int64(0)
-	if old, err := bufio.NewReader(f).ReadBytes('\n'); err == nil && string(old) == string(head) {
-		size = int64(len(head))
-		if _, err := f.Seek(size, io.SeekStart); err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		b, err := io.ReadAll(f)
-		if err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		n := min(len(b)/4/width, most) * width // whole rows
-		for i := range n {
-			j.rows = append(j.rows, math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
-		}
-		size += int64(4 * n)
-	}
-	if size == 0 { // another run's, or new
-		err := f.Truncate(0)
-		if err == nil {
-			_, err = f.WriteAt(head, 0)
-		}
-		if err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-		size = int64(len(head))
-	}
-	if err := f.Truncate(size); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	_, err = f.Seek(size, io.SeekStart)
-	return j, err
-}
-
-func (j *journal) add(rows []float32) error {
+func floatBytes(rows []float32) []byte {
 	b := make([]byte, 0, 4*len(rows))
 	for _, v := range rows {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
 	}
-	j.rows = append(j.rows, rows...)
-	_, err := j.f.Write(b)
-	return err
+	return b
 }
-
-func (j *journal) Close() error { return j.f.Close() }
 
 var pictureEndings = []string{".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp"}
 

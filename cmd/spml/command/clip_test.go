@@ -107,29 +107,6 @@ func TestClipEncodeResumes(t *testing.T) {
 	require.NoFileExists(t, out+partial)
 }
 
-func TestJournal(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "j")
-	j, err := openJournal(path, "a", 2, 10)
-	require.NoError(t, err)
-	require.NoError(t, j.add([]float32{1, 2, 3, 4}))
-	_, err = j.f.Write([]byte{1, 2, 3}) // a row that was cut off
-	require.NoError(t, err)
-	require.NoError(t, j.Close())
-	j, err = openJournal(path, "a", 2, 10)
-	require.NoError(t, err)
-	require.Equal(t, []float32{1, 2, 3, 4}, j.rows)
-	require.NoError(t, j.add([]float32{5, 6}))
-	require.NoError(t, j.Close())
-	j, err = openJournal(path, "a", 2, 2)
-	require.NoError(t, err)
-	require.Len(t, j.rows, 4)
-	require.NoError(t, j.Close())
-	j, err = openJournal(path, "b", 2, 10)
-	require.NoError(t, err)
-	require.Empty(t, j.rows)
-	require.NoError(t, j.Close())
-}
-
 func TestClipTokenize(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
