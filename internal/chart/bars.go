@@ -131,6 +131,31 @@ func Bars(title string, series []string, most float64, rows []Bar) string {
 	return b.String()
 }
 
+// Matrix draws a square of shares 0…1, the darker the larger, with names before its rows. note is what a square says
+// when it is pointed at; squares of 0 are left out.
+func Matrix(title string, names []string, share func(row, column int) float64, note func(row, column int) string) string {
+	const name = 122
+	cell := min(16, (Width-name-4)/float64(max(len(names), 1)))
+	var b strings.Builder
+	Open(&b, title, Width, 28+cell*float64(len(names))+8)
+	fmt.Fprintf(&b, `<text class="h" x="4" y="16">%s</text>`, html.EscapeString(title))
+	for i, n := range names {
+		y := 28 + cell*float64(i)
+		if cell >= 9 {
+			fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end" font-size="%.0f">%s</text>`,
+				name-6, y+cell-2, min(11, cell), html.EscapeString(Shorten(n, 19)))
+		}
+		for j := range names {
+			if p := share(i, j); p > 0 {
+				fmt.Fprintf(&b, `<rect class="f1" x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill-opacity="%.3f"><title>%s</title></rect>`,
+					name+cell*float64(j), y, cell, cell, p, html.EscapeString(note(i, j)))
+			}
+		}
+	}
+	b.WriteString("</svg>")
+	return b.String()
+}
+
 func pick(s []string, i int) string {
 	if i < len(s) {
 		return s[i]

@@ -22,6 +22,8 @@ type Series struct {
 	Low, High []float64 // a band around Y; nil: none
 	Colour    int       // from 1; 0: by the series' place
 	Dash      int       // from 0, a full line
+	Notes     []string  // what each point of a curve says when it is pointed at; nil: its numbers
+	Bare      bool      // a curve without its points
 }
 
 // Plot is a picture with two axes.
@@ -30,6 +32,7 @@ type Plot struct {
 	XRange      [2]float64
 	YRange      [2]float64 // both ends equal: what the points need
 	WholeX      bool       // ticks of X on whole numbers
+	LogX        bool       // X by its logarithm, ticks at powers of ten; all X are above 0
 	Height      float64    // 270 by default
 	Series      []Series
 }
@@ -54,6 +57,14 @@ func (p *Plot) style(i int) (colour, dash int) {
 	return colour, dash % 4
 }
 
+// note is what a point says.
+func (s *Series) note(k int) string {
+	if k < len(s.Notes) {
+		return s.Notes[k]
+	}
+	return s.Name + ", " + Number(s.X[k]) + ": " + strconv.FormatFloat(s.Y[k], 'g', 5, 64)
+}
+
 // Lines draws the series as curves.
 func (p Plot) Lines() string { return p.draw(false) }
 
@@ -62,8 +73,19 @@ func (p Plot) Points() string { return p.draw(true) }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
+// along is where a value lies along the axis of X.
+func (p *Plot) along(x float64) float64 {
+	if p.LogX {
+		return math.Log10(x)
+	}
+	return x
+}
+
 func (p *Plot) ranges() (x, y [2]float64) {
 	x, y = p.XRange, p.YRange
+	if x[0] != x[1] {
+		x[0], x[1] = p.along(x[0]), p.along(x[1])
+	}
 	fit := func(to *[2]float64, all ...[]float64) {
 		lo, hi := math.Inf(1), math.Inf(-1)
 		for _, vs := range all {
@@ -85,7 +107,11 @@ func (p *Plot) ranges() (x, y [2]float64) {
 	if x[0] == x[1] {
 		var all [][]float64
 		for _, s := range p.Series {
-			all = append(all, s.X)
+			at := make([]float64, len(s.X))
+			for i, v := range s.X {
+				at[i] = p.along(v)
+			}
+			all = append(all, at)
 		}
 		fit(&x, all...)
 	}
@@ -113,7 +139,7 @@ func (p Plot) draw(points bool) string {
 	w, h := float64(Width-left-right), p.Height-top-bottom
 	total := p.Height + float64(legendRow*len(rows))
 	x, y := p.ranges()
-	px := func(v float64) float64 { return left + (v-x[0])/(x[1]-x[0])*w }
+	px := func(v float64) float64 { return left + (p.along(v)-x[0])/(x[1]-x[0])*w }
 	py := func(v float64) float64 { return top + (y[1]-v)/(y[1]-y[0])*h }
 	var b strings.Builder
 	Open(&b, p.Title, Width, total)
@@ -125,7 +151,10 @@ func (p Plot) draw(points bool) string {
 		}
 		fmt.Fprintf(&b, `<path class="%s" d="M%d %.1fh%.0f"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`, class, left, py(v), w, left-6, py(v)+4, Number(v))
 	}
-	for _, v := range ticks(x, p.WholeX) {
+	for _, v := range ticks(x, p.WholeX || p.LogX) {
+		if p.LogX {
+			v = math.Pow(10, v)
+		}
 		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, px(v), top+h+16, Number(v))
 	}
 	fmt.Fprintf(&b, `<path class="axis" d="M%d %.1fh%.0f"/>`, left, top+h, w)
@@ -168,11 +197,13 @@ func (p Plot) draw(points bool) string {
 			at = append(at, fmt.Sprintf("%.1f,%.1f", px(s.X[k]), py(s.Y[k])))
 		}
 		flush()
-		if len(s.X) <= 40 {
-			for k := range s.X {
-				if finite(s.Y[k]) {
-					fmt.Fprintf(&b, `<circle class="f%d" cx="%.1f" cy="%.1f" r="2.6"><title>%s, %s: %s</title></circle>`, c, px(s.X[k]), py(s.Y[k]), html.EscapeString(s.Name), Number(s.X[k]), strconv.FormatFloat(s.Y[k], 'g', 5, 64))
-				}
+		if len(s.X) > 40 || s.Bare {
+			continue
+		}
+		for k := range s.X {
+			if finite(s.Y[k]) {
+				fmt.Fprintf(&b, `<circle class="f%d" cx="%.1f" cy="%.1f" r="2.6"><title>%s</title></circle>`,
+					c, px(s.X[k]), py(s.Y[k]), html.EscapeString(s.note(k)))
 			}
 		}
 	}

@@ -53,6 +53,16 @@ func TestManySeries(t *testing.T) {
 	require.Len(t, seen, 20, "no two look alike")
 }
 
+func TestLogAxis(t *testing.T) {
+	p := Plot{Title: "t", X: "k", LogX: true, YRange: [2]float64{0, 1}, Series: []Series{{Name: "s", X: []float64{10, 100, 1000}, Y: []float64{0, 0.5, 1}}}}
+	svg := p.Lines()
+	sound(t, svg)
+	require.Contains(t, svg, `points="46.0,226.0 246.0,128.0 446.0,30.0"`, "a power of ten is a step")
+	for _, tick := range []string{">10<", ">100<", ">1000<", "s, 100: 0.5"} {
+		require.Contains(t, svg, tick)
+	}
+}
+
 func TestTicks(t *testing.T) {
 	require.InDeltaSlice(t, []float64{0, 0.2, 0.4, 0.6, 0.8, 1}, ticks([2]float64{0, 1}, false), 1e-12)
 	require.Equal(t, []float64{1, 2, 3, 4}, ticks([2]float64{1, 4}, true))

@@ -10,10 +10,10 @@ import (
 	"image"
 	"image/jpeg"
 	"io"
-	"math"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/chart"
 )
 
 //go:embed page.html
@@ -23,6 +23,7 @@ var pageHTML = template.Must(template.New("page").Funcs(template.FuncMap{
 	"percent": func(x float64) string { return fmt.Sprintf("%.1f", 100*x) },
 	"number":  func(x float64) string { return fmt.Sprintf("%.3f", x) },
 	"add":     func(a, b int) int { return a + b },
+	"charts":  func() template.CSS { return chart.Style },
 }).Parse(pageText))
 
 // Long sides of the pictures in the page, in pixels.
@@ -151,36 +152,23 @@ func thumbnail(src data.RawSource, row, side int, o pixel.Options) (template.URL
 	return template.URL("data:image/jpeg;base64," + base64.StdEncoding.EncodeToString(out.Bytes())), nil
 }
 
-// curve draws the measured precision over k, logarithmic, as SVG; nothing where it was not measured.
+// curve draws the measured precision over k, logarithmic; nothing where it was not measured.
 func (t *Table) curve() template.HTML {
 	if len(t.Precision) == 0 || len(t.Precision[0].At) < 2 {
 		return ""
 	}
-	const width, height, left, bottom = 520.0, 220.0, 44.0, 34.0
-	at := t.Precision[0].At
-	lo, hi := math.Log(float64(at[0])), math.Log(float64(at[len(at)-1]))
-	x := func(k int) float64 { return left + (width-left-120)*(math.Log(float64(k))-lo)/(hi-lo) }
-	y := func(p float64) float64 { return 10 + (height-bottom-10)*(1-p) }
-	b := &bytes.Buffer{}
-	fmt.Fprintf(b, `<svg class="curve" viewBox="0 0 %v %v" role="img" aria-label="Precision of the first k candidates">`, width, height)
-	for _, p := range []float64{0, 0.25, 0.5, 0.75, 1} {
-		fmt.Fprintf(b, `<line class="grid" x1="%v" x2="%.1f" y1="%.1f" y2="%.1f"/><text x="%v" y="%.1f" text-anchor="end">%.0f %%</text>`, left, width-120, y(p), y(p), left-6, y(p)+4, 100*p)
-	}
-	for _, k := range at {
-		if s := fmt.Sprint(k); s[0] == '1' && k%10 == 0 {
-			fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`, x(k), height-bottom+16, s)
+	p := chart.Plot{Title: "Precision of the first k candidates", X: "first k candidates", Y: "%", LogX: true, YRange: [2]float64{0, 100}}
+	add := func(name string, dash int, of func(i int) float64, at []int) {
+		s := chart.Series{Name: name, Colour: len(p.Series) + 1, Dash: dash, Bare: dash > 0}
+		for i, k := range at {
+			s.X, s.Y = append(s.X, float64(k)), append(s.Y, 100*of(i))
 		}
+		p.Series = append(p.Series, s)
 	}
-	fmt.Fprintf(b, `<text x="%.1f" y="%v" text-anchor="middle">first k candidates</text>`, (left+width-120)/2, height-4)
-	fmt.Fprintf(b, `<line class="chance" x1="%v" x2="%.1f" y1="%.1f" y2="%.1f"/>`, left, width-120, y(t.Precision[0].Chance), y(t.Precision[0].Chance))
-	for i, p := range t.Precision {
-		fmt.Fprintf(b, `<polyline class="line l%d" points="`, i)
-		for j, k := range p.At {
-			fmt.Fprintf(b, "%.1f,%.1f ", x(k), y(p.Of[j]))
-		}
-		fmt.Fprintf(b, `"/><line class="line l%d" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text x="%.1f" y="%d">%s</text>`, i, width-112, width-88, 20+18*i, 20+18*i, width-82, 24+18*i, template.HTMLEscapeString(p.By))
+	for _, by := range t.Precision {
+		add(by.By, 0, func(i int) float64 { return by.Of[i] }, by.At)
 	}
-	n := len(t.Precision)
-	fmt.Fprintf(b, `<line class="chance" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/><text x="%.1f" y="%d">chance</text></svg>`, width-112, width-88, 20+18*n, 20+18*n, width-82, 24+18*n)
-	return template.HTML(b.String())
+	first := t.Precision[0]
+	add("chance", 1, func(int) float64 { return first.Chance }, []int{first.At[0], first.At[len(first.At)-1]})
+	return template.HTML(p.Lines())
 }

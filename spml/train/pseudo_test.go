@@ -140,7 +140,7 @@ func TestResumeWithLabels(t *testing.T) {
 			require.Len(t, table, 3)
 			svg, err := os.ReadFile(filepath.Join(whole, "pseudo_labels.svg"))
 			require.NoError(t, err)
-			require.Contains(t, string(svg), "precision, epoch 2")
+			require.Contains(t, string(svg), "precision, 2: ")
 		})
 	}
 }
