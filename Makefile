@@ -12,8 +12,9 @@ PEER_PYTHON ?= $(PEERS)/bin/python
 ENGINES      = $(PEERS)-infer
 INFER_PYTHON ?= $(ENGINES)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+APIDIFF      = golang.org/x/exp/cmd/apidiff@v0.0.0-20261014143641-f0251eb4aa3e
 
-.PHONY: reference help setup cuda gpu-check build test ci nightly sanitize compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train bench-infer race fuzz soak lint vet format staticcheck clean
+.PHONY: reference install help setup cuda gpu-check build test ci nightly sanitize compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train bench-infer race fuzz soak lint vet format staticcheck api api-record clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -53,6 +54,15 @@ torchrun: setup $(PEER_PYTHON) ## torch/dist under the real torchrun, one worker
 reference: ## docs/reference, docs/papers.md and docs/methods.md from the program
 	$(GO) run ./internal/reference docs/reference
 	$(GO) generate ./spml/reproduce ./spml/loss/...
+
+PREFIX ?= $(HOME)/.local
+install: setup ## the command with its manual pages and completions into PREFIX=~/.local
+	$(GO) build -o $(PREFIX)/bin/spml ./cmd/spml
+	$(GO) run ./internal/reference -man $(PREFIX)/share/man/man1
+	mkdir -p $(PREFIX)/share/bash-completion/completions $(PREFIX)/share/zsh/site-functions $(PREFIX)/share/fish/vendor_completions.d
+	$(PREFIX)/bin/spml completion bash > $(PREFIX)/share/bash-completion/completions/spml
+	$(PREFIX)/bin/spml completion zsh > $(PREFIX)/share/zsh/site-functions/_spml
+	$(PREFIX)/bin/spml completion fish > $(PREFIX)/share/fish/vendor_completions.d/spml.fish
 
 features: setup ## the test behind each row of docs/features.tsv and docs/ecosystem.tsv, counted
 	$(GO) run ./internal/features
@@ -119,7 +129,7 @@ soak: setup ## kills, full disks, changed bytes, swaps, memory and operators for
 	$(GO) build -o bin/ ./examples/service ./internal/soak
 	bin/soak -time $(SOAK) -out $(SOAK_OUT) -service bin/service
 
-lint: vet format staticcheck ## go vet, gofmt, staticcheck
+lint: vet format staticcheck api ## go vet, gofmt, staticcheck, exported names beside the last release's
 
 vet:
 	$(GO) vet ./...
@@ -129,6 +139,12 @@ format:
 
 staticcheck:
 	$(GO) run $(STATICCHECK) ./...
+
+api:
+	@APIDIFF=$(APIDIFF) .ci/apidiff
+
+api-record: ## the exported names of the release that is being made (docs/releases.md)
+	@APIDIFF=$(APIDIFF) .ci/apidiff record
 
 clean: ## what was built here; the per-user cache stays
 	rm -rf bin build
