@@ -22,8 +22,13 @@ const (
 // ErrData is wrapped by errors that a folder's contents cause.
 var ErrData = fault.ErrData
 
+// FolderFormat is the format of model folders that Save writes. This program reads it and all before; a folder of a later
+// one is refused. Folders without a format are of before 0.1.0.
+const FolderFormat = 1
+
 // Config is config.json of a saved model. Names follow timm's.
 type Config struct {
+	Format       int      `json:"format,omitempty"` // FolderFormat, which Save sets
 	Architecture string   `json:"architecture"`
 	NumClasses   int      `json:"num_classes"`
 	NumFeatures  int      `json:"num_features"`
@@ -62,6 +67,7 @@ func Save(dir string, mc Config, sd nn.StateDict) error {
 	if err := nn.SaveSafetensors(filepath.Join(dir, WeightsFile), sd, map[string]string{"format": "pt"}); err != nil {
 		return err
 	}
+	mc.Format = FolderFormat
 	b, err := json.MarshalIndent(mc, "", "  ")
 	if err != nil {
 		return err
@@ -80,7 +86,12 @@ func readConfig(dir string) (Config, error) {
 		}
 		return mc, err
 	}
-	if err := json.Unmarshal(b, &mc); err != nil {
+	err = json.Unmarshal(b, &mc)
+	if mc.Format > FolderFormat { // what else does not fit is not the file's fault
+		return mc, fmt.Errorf("%w: %s has format %d of a later gospml; this program reads formats up to %d: use that version",
+			ErrData, path, mc.Format, FolderFormat)
+	}
+	if err != nil {
 		return mc, fmt.Errorf("%w: %s: %v", ErrData, path, err)
 	}
 	if mc.NumClasses < 1 || len(mc.LabelNames) != mc.NumClasses || mc.PretrainedCfg.InputSize[1] < 1 || mc.Thresholds != nil && len(mc.Thresholds) != mc.NumClasses {

@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/mod/module"
 
+	"github.com/gospml/gospml"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/internal/compute"
@@ -27,8 +29,13 @@ import (
 	"github.com/gospml/gospml/torch/safetensors"
 )
 
+// RunFormat is the format of run folders that this program writes. It reads this one and all before; a folder of a
+// later one is refused. Folders without a format are of before 0.1.0.
+const RunFormat = 1
+
 // Environment is env.json: what is needed to understand or repeat a run.
 type Environment struct {
+	Format        int       `json:"format,omitempty"` // RunFormat
 	Started       time.Time `json:"started"`
 	Module        string    `json:"module_version"`
 	Commit        string    `json:"commit,omitempty"`
@@ -65,7 +72,7 @@ func (e *Environment) device() string {
 
 func environment(c Config, ds *data.Dataset, d torch.Device) (Environment, error) {
 	e := Environment{
-		Started: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), Libtorch: native.TorchVersion,
+		Format: RunFormat, Started: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), Libtorch: native.TorchVersion,
 		CPU: torch.CPUCapability(), Threads: torch.NumThreads(), Cores: runtime.NumCPU(),
 		Data: ds.Name, DataSHA256: ds.Fingerprint(), ObservedSHA: ds.ObservedFingerprint(), LabelsFrom: ds.Info.Labels, SplitFrom: ds.Info.Split,
 		ObservedFrom: ds.Info.Observed, Seed: c.Seed, Precision: c.Precision, Device: compute.CardName(d),
@@ -97,18 +104,15 @@ func environment(c Config, ds *data.Dataset, d torch.Device) (Environment, error
 // BuildVersion is the version of this module in the running program, and the commit it was built from where that is
 // known.
 func BuildVersion() (version, commit string) {
-	version = "(devel)"
+	version = "v" + gospml.Version
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return version, ""
 	}
 	const path = "github.com/gospml/gospml"
-	if info.Main.Path == path && info.Main.Version != "" {
-		version = info.Main.Version
-	}
 	for _, d := range info.Deps {
-		if d.Path == path {
-			version = d.Version
+		if rev, err := module.PseudoVersionRev(d.Version); d.Path == path && err == nil {
+			commit = rev
 		}
 	}
 	for _, s := range info.Settings {
@@ -237,6 +241,16 @@ func ReadRun(dir string) (Config, error) {
 	c, err := LoadConfig(filepath.Join(dir, "run.yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, fmt.Errorf("%s is no run directory (no run.yaml); train one with `spml train --run %s …`: %w", dir, dir, err)
+	}
+	if b, e := os.ReadFile(filepath.Join(dir, "env.json")); e == nil { // before the settings, which may be of a later program too
+		var env struct {
+			Format int    `json:"format"`
+			Module string `json:"module_version"`
+		}
+		if json.Unmarshal(b, &env) == nil && env.Format > RunFormat {
+			return Config{}, fmt.Errorf("%w: %s is a run of gospml %s (format %d); this program reads formats up to %d: use that version",
+				ErrData, dir, env.Module, env.Format, RunFormat)
+		}
 	}
 	return c, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gospml/gospml"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/torch/pth"
 )
@@ -36,6 +37,7 @@ func newRoot() *cobra.Command {
   spml doctor                                                 is everything in place?
 
 A .pth or .npz file that is refused because what it describes does not fit is read with --file-budget 1GB (any command), if you trust it.`,
+		Version:       gospml.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
