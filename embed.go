@@ -1,8 +1,8 @@
 // Package gospml is single-positive multi-label learning in Go over libtorch.
 //
-// This root package only carries the version and the C++ sources of the native libraries, so that `spml setup` can build
-// them from an installed module (the module cache is read-only and has no build step). The work is in the packages
-// below: torch (tensors), data (photos and labels), spml (methods), cmd/spml (the command).
+// This root package only carries the version and the C++ sources of the native libraries, so that `spml setup` can
+// build them from an installed module (the module cache is read-only and has no build step). The work is in the
+// packages below: torch (tensors), data (photos and labels), spml (methods), cmd/spml (the command).
 package gospml
 
 import "embed"

@@ -231,7 +231,9 @@ var fnScaledDotProductAttention = opRef{name: "aten::scaled_dot_product_attentio
 // ScaledDotProductAttention is softmax(q·kᵀ/√d + mask)·v.
 //
 //	aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
-func ScaledDotProductAttention(query *Tensor, key *Tensor, value *Tensor, attnMask *Tensor, dropoutP float64, isCausal bool) *Tensor {
+func ScaledDotProductAttention(
+	query *Tensor, key *Tensor, value *Tensor, attnMask *Tensor, dropoutP float64, isCausal bool,
+) *Tensor {
 	call := args{op: &fnScaledDotProductAttention}
 	call.tensor(query)
 	call.tensor(key)

@@ -9,7 +9,9 @@ var fnConv2d = opRef{name: "aten::conv2d", overload: ""}
 // Conv2d convolves [N, C, H, W] with [O, C/groups, kH, kW]; bias may be nil.
 //
 //	aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor
-func Conv2d(input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, dilation []int, groups int) *Tensor {
+func Conv2d(
+	input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, dilation []int, groups int,
+) *Tensor {
 	call := args{op: &fnConv2d}
 	call.tensor(input)
 	call.tensor(weight)
@@ -30,7 +32,9 @@ var fnConv1d = opRef{name: "aten::conv1d", overload: ""}
 // Conv1d convolves [N, C, L].
 //
 //	aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor
-func Conv1d(input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, dilation []int, groups int) *Tensor {
+func Conv1d(
+	input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, dilation []int, groups int,
+) *Tensor {
 	call := args{op: &fnConv1d}
 	call.tensor(input)
 	call.tensor(weight)
@@ -51,7 +55,10 @@ var fnConvTranspose2d = opRef{name: "aten::conv_transpose2d", overload: "input"}
 // ConvTranspose2d is the transposed convolution.
 //
 //	aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=[1, 1], SymInt[2] padding=[0, 0], SymInt[2] output_padding=[0, 0], SymInt groups=1, SymInt[2] dilation=[1, 1]) -> Tensor
-func ConvTranspose2d(input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, outputPadding []int, groups int, dilation []int) *Tensor {
+func ConvTranspose2d(
+	input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, outputPadding []int, groups int,
+	dilation []int,
+) *Tensor {
 	call := args{op: &fnConvTranspose2d}
 	call.tensor(input)
 	call.tensor(weight)
@@ -91,7 +98,9 @@ var opAvgPool2d = opRef{name: "aten::avg_pool2d", overload: ""}
 // AvgPool2d takes means over windows.
 //
 //	aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
-func (t *Tensor) AvgPool2d(kernelSize []int, stride []int, padding []int, ceilMode bool, countIncludePad bool) *Tensor {
+func (t *Tensor) AvgPool2d(
+	kernelSize []int, stride []int, padding []int, ceilMode bool, countIncludePad bool,
+) *Tensor {
 	call := args{op: &opAvgPool2d}
 	call.tensor(t)
 	call.ints(kernelSize)
@@ -211,7 +220,9 @@ var opMaxPool2dWithIndices = opRef{name: "aten::max_pool2d_with_indices", overlo
 // MaxPool2dWithIndices is MaxPool2d with the places of the maxima.
 //
 //	aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
-func (t *Tensor) MaxPool2dWithIndices(kernelSize []int, stride []int, padding []int, dilation []int, ceilMode bool) (*Tensor, *Tensor) {
+func (t *Tensor) MaxPool2dWithIndices(
+	kernelSize []int, stride []int, padding []int, dilation []int, ceilMode bool,
+) (*Tensor, *Tensor) {
 	call := args{op: &opMaxPool2dWithIndices}
 	call.tensor(t)
 	call.ints(kernelSize)
@@ -243,7 +254,9 @@ var fnConv3d = opRef{name: "aten::conv3d", overload: ""}
 // Conv3d is the three-dimensional convolution of [N, C, D, H, W].
 //
 //	aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=[1, 1, 1], SymInt[3] padding=[0, 0, 0], SymInt[3] dilation=[1, 1, 1], SymInt groups=1) -> Tensor
-func Conv3d(input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, dilation []int, groups int) *Tensor {
+func Conv3d(
+	input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, dilation []int, groups int,
+) *Tensor {
 	call := args{op: &fnConv3d}
 	call.tensor(input)
 	call.tensor(weight)
@@ -264,7 +277,10 @@ var fnConvTranspose1d = opRef{name: "aten::conv_transpose1d", overload: ""}
 // ConvTranspose1d is the gradient of Conv1d with respect to its input.
 //
 //	aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] output_padding=[0], SymInt groups=1, SymInt[1] dilation=[1]) -> Tensor
-func ConvTranspose1d(input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, outputPadding []int, groups int, dilation []int) *Tensor {
+func ConvTranspose1d(
+	input *Tensor, weight *Tensor, bias *Tensor, stride []int, padding []int, outputPadding []int, groups int,
+	dilation []int,
+) *Tensor {
 	call := args{op: &fnConvTranspose1d}
 	call.tensor(input)
 	call.tensor(weight)
@@ -304,7 +320,9 @@ var opAvgPool1d = opRef{name: "aten::avg_pool1d", overload: ""}
 // AvgPool1d takes means over windows of [N, C, L].
 //
 //	aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor
-func (t *Tensor) AvgPool1d(kernelSize []int, stride []int, padding []int, ceilMode bool, countIncludePad bool) *Tensor {
+func (t *Tensor) AvgPool1d(
+	kernelSize []int, stride []int, padding []int, ceilMode bool, countIncludePad bool,
+) *Tensor {
 	call := args{op: &opAvgPool1d}
 	call.tensor(t)
 	call.ints(kernelSize)
@@ -354,7 +372,9 @@ var opAvgPool3d = opRef{name: "aten::avg_pool3d", overload: ""}
 // AvgPool3d takes means over windows of [N, C, D, H, W].
 //
 //	aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
-func (t *Tensor) AvgPool3d(kernelSize []int, stride []int, padding []int, ceilMode bool, countIncludePad bool) *Tensor {
+func (t *Tensor) AvgPool3d(
+	kernelSize []int, stride []int, padding []int, ceilMode bool, countIncludePad bool,
+) *Tensor {
 	call := args{op: &opAvgPool3d}
 	call.tensor(t)
 	call.ints(kernelSize)

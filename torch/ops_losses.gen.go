@@ -77,7 +77,9 @@ var opBinaryCrossEntropyWithLogits = opRef{name: "aten::binary_cross_entropy_wit
 // BinaryCrossEntropyWithLogits takes logits and targets in [0, 1]; weight and pos_weight may be nil.
 //
 //	aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor
-func (t *Tensor) BinaryCrossEntropyWithLogits(target *Tensor, weight *Tensor, posWeight *Tensor, reduction Reduction) *Tensor {
+func (t *Tensor) BinaryCrossEntropyWithLogits(
+	target *Tensor, weight *Tensor, posWeight *Tensor, reduction Reduction,
+) *Tensor {
 	call := args{op: &opBinaryCrossEntropyWithLogits}
 	call.tensor(t)
 	call.tensor(target)
@@ -203,7 +205,10 @@ var fnTripletMarginLoss = opRef{name: "aten::triplet_margin_loss", overload: ""}
 // TripletMarginLoss is max(0, |a - p| - |a - n| + margin).
 //
 //	aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=9.9999999999999995e-07, bool swap=False, int reduction=1) -> Tensor
-func TripletMarginLoss(anchor *Tensor, positive *Tensor, negative *Tensor, margin float64, p float64, eps float64, swap bool, reduction Reduction) *Tensor {
+func TripletMarginLoss(
+	anchor *Tensor, positive *Tensor, negative *Tensor, margin float64, p float64, eps float64, swap bool,
+	reduction Reduction,
+) *Tensor {
 	call := args{op: &fnTripletMarginLoss}
 	call.tensor(anchor)
 	call.tensor(positive)

@@ -105,7 +105,10 @@ var fnFusedSGD_ = opRef{name: "aten::_fused_sgd_", overload: ""}
 // FusedSGD_ is one step of SGD over many parameters (libtorch's fused kernel).
 //
 //	aten::_fused_sgd_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list, *, float weight_decay, float momentum, float lr, float dampening, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()
-func FusedSGD_(self []*Tensor, grads []*Tensor, momentumBufferList []*Tensor, weightDecay float64, momentum float64, lr float64, dampening float64, nesterov bool, maximize bool, isFirstStep bool) {
+func FusedSGD_(
+	self []*Tensor, grads []*Tensor, momentumBufferList []*Tensor, weightDecay float64, momentum float64, lr float64,
+	dampening float64, nesterov bool, maximize bool, isFirstStep bool,
+) {
 	call := args{op: &fnFusedSGD_}
 	call.tensors(self)
 	call.tensors(grads)
@@ -128,7 +131,10 @@ var fnFusedAdam_ = opRef{name: "aten::_fused_adam_", overload: ""}
 // FusedAdam_ is one step of Adam; state_steps must have been advanced before.
 //
 //	aten::_fused_adam_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()
-func FusedAdam_(self []*Tensor, grads []*Tensor, expAvgs []*Tensor, expAvgSqs []*Tensor, maxExpAvgSqs []*Tensor, stateSteps []*Tensor, lr float64, beta1 float64, beta2 float64, weightDecay float64, eps float64, amsgrad bool, maximize bool) {
+func FusedAdam_(
+	self []*Tensor, grads []*Tensor, expAvgs []*Tensor, expAvgSqs []*Tensor, maxExpAvgSqs []*Tensor, stateSteps []*Tensor,
+	lr float64, beta1 float64, beta2 float64, weightDecay float64, eps float64, amsgrad bool, maximize bool,
+) {
 	call := args{op: &fnFusedAdam_}
 	call.tensors(self)
 	call.tensors(grads)
@@ -157,7 +163,10 @@ var fnFusedAdamW_ = opRef{name: "aten::_fused_adamw_", overload: ""}
 // FusedAdamW_ is one step of AdamW; state_steps must have been advanced before.
 //
 //	aten::_fused_adamw_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()
-func FusedAdamW_(self []*Tensor, grads []*Tensor, expAvgs []*Tensor, expAvgSqs []*Tensor, maxExpAvgSqs []*Tensor, stateSteps []*Tensor, lr float64, beta1 float64, beta2 float64, weightDecay float64, eps float64, amsgrad bool, maximize bool) {
+func FusedAdamW_(
+	self []*Tensor, grads []*Tensor, expAvgs []*Tensor, expAvgSqs []*Tensor, maxExpAvgSqs []*Tensor, stateSteps []*Tensor,
+	lr float64, beta1 float64, beta2 float64, weightDecay float64, eps float64, amsgrad bool, maximize bool,
+) {
 	call := args{op: &fnFusedAdamW_}
 	call.tensors(self)
 	call.tensors(grads)

@@ -9,7 +9,10 @@ var fnBatchNorm = opRef{name: "aten::batch_norm", overload: ""}
 // BatchNorm normalises each channel and, when training, updates the running statistics.
 //
 //	aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor
-func BatchNorm(input *Tensor, weight *Tensor, bias *Tensor, runningMean *Tensor, runningVar *Tensor, training bool, momentum float64, eps float64, cudnnEnabled bool) *Tensor {
+func BatchNorm(
+	input *Tensor, weight *Tensor, bias *Tensor, runningMean *Tensor, runningVar *Tensor, training bool, momentum float64,
+	eps float64, cudnnEnabled bool,
+) *Tensor {
 	call := args{op: &fnBatchNorm}
 	call.tensor(input)
 	call.tensor(weight)
@@ -72,7 +75,10 @@ var fnInstanceNorm = opRef{name: "aten::instance_norm", overload: ""}
 // InstanceNorm normalises each channel of each sample.
 //
 //	aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor
-func InstanceNorm(input *Tensor, weight *Tensor, bias *Tensor, runningMean *Tensor, runningVar *Tensor, useInputStats bool, momentum float64, eps float64, cudnnEnabled bool) *Tensor {
+func InstanceNorm(
+	input *Tensor, weight *Tensor, bias *Tensor, runningMean *Tensor, runningVar *Tensor, useInputStats bool,
+	momentum float64, eps float64, cudnnEnabled bool,
+) *Tensor {
 	call := args{op: &fnInstanceNorm}
 	call.tensor(input)
 	call.tensor(weight)

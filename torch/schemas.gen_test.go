@@ -355,7 +355,10 @@ var table = []tableLine{
 	{"aten::bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)", (*torch.Tensor).BernoulliTensor_, []int{0, 1, 2}},
 	{"aten::geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)", (*torch.Tensor).Geometric_, []int{0, 1, 2}},
 	{"aten::_foreach_add_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", torch.ForeachAddScalar_[float64], []int{0, 1}},
-	{"aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()", torch.ForeachAdd_[float64], []int{0, 1, 2}},
+	{
+		"aten::_foreach_add_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()",
+		torch.ForeachAdd_[float64], []int{0, 1, 2},
+	},
 	{"aten::_foreach_mul_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", torch.ForeachMulScalar_[float64], []int{0, 1}},
 	{"aten::_foreach_lerp_.Scalar(Tensor(a!)[] self, Tensor[] tensors1, Scalar weight) -> ()", torch.ForeachLerp_, []int{0, 1, 2}},
 	{"aten::_foreach_norm.Scalar(Tensor[] self, Scalar ord=2, ScalarType? dtype=None) -> Tensor[]", torch.ForeachNorm, []int{0, 1}},
@@ -364,15 +367,30 @@ var table = []tableLine{
 	{"aten::_fused_sgd_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] momentum_buffer_list, *, float weight_decay, float momentum, float lr, float dampening, bool nesterov, bool maximize, bool is_first_step, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()", torch.FusedSGD_, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
 	{"aten::_fused_adam_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()", torch.FusedAdam_, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}},
 	{"aten::_fused_adamw_(Tensor(a!)[] self, Tensor(b!)[] grads, Tensor(c!)[] exp_avgs, Tensor(d!)[] exp_avg_sqs, Tensor(e!)[] max_exp_avg_sqs, Tensor[] state_steps, *, float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad, bool maximize, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()", torch.FusedAdamW_, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}},
-	{"aten::_foreach_add.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]", torch.ForeachAdd[float64], []int{0, 1, 2}},
+	{
+		"aten::_foreach_add.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]",
+		torch.ForeachAdd[float64], []int{0, 1, 2},
+	},
 	{"aten::_foreach_mul_.List(Tensor(a!)[] self, Tensor[] other) -> ()", torch.ForeachMul_, []int{0, 1}},
 	{"aten::_foreach_div_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", torch.ForeachDivScalar_[float64], []int{0, 1}},
 	{"aten::_foreach_sqrt(Tensor[] self) -> Tensor[]", torch.ForeachSqrt, []int{0}},
-	{"aten::_foreach_addcmul_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()", torch.ForeachAddcmul_[float64], []int{0, 1, 2, 3}},
-	{"aten::_foreach_addcdiv_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()", torch.ForeachAddcdiv_[float64], []int{0, 1, 2, 3}},
+	{
+		"aten::_foreach_addcmul_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()",
+		torch.ForeachAddcmul_[float64], []int{0, 1, 2, 3},
+	},
+	{
+		"aten::_foreach_addcdiv_.Scalar(Tensor(a!)[] self, Tensor[] tensor1, Tensor[] tensor2, Scalar value=1) -> ()",
+		torch.ForeachAddcdiv_[float64], []int{0, 1, 2, 3},
+	},
 	{"aten::_foreach_mul.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]", torch.ForeachMulScalar[float64], []int{0, 1}},
-	{"aten::_foreach_sub.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]", torch.ForeachSub[float64], []int{0, 1, 2}},
-	{"aten::_foreach_sub_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()", torch.ForeachSub_[float64], []int{0, 1, 2}},
+	{
+		"aten::_foreach_sub.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]",
+		torch.ForeachSub[float64], []int{0, 1, 2},
+	},
+	{
+		"aten::_foreach_sub_.List(Tensor(a!)[] self, Tensor[] other, *, Scalar alpha=1) -> ()",
+		torch.ForeachSub_[float64], []int{0, 1, 2},
+	},
 	{"aten::_foreach_add.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]", torch.ForeachAddScalar[float64], []int{0, 1}},
 	{"aten::_foreach_div_.List(Tensor(a!)[] self, Tensor[] other) -> ()", torch.ForeachDiv_, []int{0, 1}},
 	{"aten::_foreach_mul_.Tensor(Tensor(a!)[] self, Tensor other) -> ()", torch.ForeachMulTensor_, []int{0, 1}},
@@ -381,5 +399,8 @@ var table = []tableLine{
 	{"aten::_foreach_abs(Tensor[] self) -> Tensor[]", torch.ForeachAbs, []int{0}},
 	{"aten::_foreach_pow.Scalar(Tensor[] self, Scalar exponent) -> Tensor[]", torch.ForeachPow[float64], []int{0, 1}},
 	{"aten::_foreach_lerp_.List(Tensor(a!)[] self, Tensor[] tensors1, Tensor[] weights) -> ()", torch.ForeachLerpTensors_, []int{0, 1, 2}},
-	{"aten::_foreach_clamp_min_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()", torch.ForeachClampMin_[float64], []int{0, 1}},
+	{
+		"aten::_foreach_clamp_min_.Scalar(Tensor(a!)[] self, Scalar scalar) -> ()",
+		torch.ForeachClampMin_[float64], []int{0, 1},
+	},
 }

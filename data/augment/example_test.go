@@ -10,7 +10,7 @@ import (
 	"github.com/gospml/gospml/data/pixel"
 )
 
-// Draws depend on seed, epoch, row and view alone: whoever makes the view, and in whatever order, gets the same picture.
+// Draws depend on seed, epoch, row and view alone: whoever makes the view, in whatever order, gets the same picture.
 func ExamplePipeline() {
 	view := augment.Pipeline{
 		augment.RandomFlip(),

@@ -66,7 +66,8 @@ func coOccurrence(s *Labels, order []int) string {
 		}
 		return 0
 	}
-	return chart.Matrix("share of the row's images that have the column's class too", names, share, func(row, column int) string {
+	note := func(row, column int) string {
 		return fmt.Sprintf("%s with %s: %.0f %%", names[row], names[column], 100*share(row, column))
-	})
+	}
+	return chart.Matrix("share of the row's images that have the column's class too", names, share, note)
 }

@@ -133,7 +133,9 @@ func Bars(title string, series []string, most float64, rows []Bar) string {
 
 // Matrix draws a square of shares 0…1, the darker the larger, with names before its rows. note is what a square says
 // when it is pointed at; squares of 0 are left out.
-func Matrix(title string, names []string, share func(row, column int) float64, note func(row, column int) string) string {
+func Matrix(
+	title string, names []string, share func(row, column int) float64, note func(row, column int) string,
+) string {
 	const name = 122
 	cell := min(16, (Width-name-4)/float64(max(len(names), 1)))
 	var b strings.Builder
@@ -147,7 +149,8 @@ func Matrix(title string, names []string, share func(row, column int) float64, n
 		}
 		for j := range names {
 			if p := share(i, j); p > 0 {
-				fmt.Fprintf(&b, `<rect class="f1" x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill-opacity="%.3f"><title>%s</title></rect>`,
+				fmt.Fprintf(&b, `<rect class="f1" x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill-opacity="%.3f">`+
+					`<title>%s</title></rect>`,
 					name+cell*float64(j), y, cell, cell, p, html.EscapeString(note(i, j)))
 			}
 		}

@@ -54,7 +54,8 @@ func TestManySeries(t *testing.T) {
 }
 
 func TestLogAxis(t *testing.T) {
-	p := Plot{Title: "t", X: "k", LogX: true, YRange: [2]float64{0, 1}, Series: []Series{{Name: "s", X: []float64{10, 100, 1000}, Y: []float64{0, 0.5, 1}}}}
+	s := Series{Name: "s", X: []float64{10, 100, 1000}, Y: []float64{0, 0.5, 1}}
+	p := Plot{Title: "t", X: "k", LogX: true, YRange: [2]float64{0, 1}, Series: []Series{s}}
 	svg := p.Lines()
 	sound(t, svg)
 	require.Contains(t, svg, `points="46.0,226.0 246.0,128.0 446.0,30.0"`, "a power of ten is a step")

@@ -1,5 +1,5 @@
 // Package hook is what packages torch, torch/dist and cuda have of each other without a circle of imports: torch knows
-// no card, cuda knows torch. Its variables are set by init functions and by torch's first tensor, and not changed after.
+// no card, cuda knows torch. Its variables are set by init functions, and not changed after.
 package hook
 
 import (

@@ -30,6 +30,7 @@ func TestJournal(t *testing.T) {
 	}
 	require.Equal(t, 3, j.Frames())
 	require.NoError(t, j.Close())
+	three := []string{"first", "", "third"}
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
@@ -41,7 +42,7 @@ func TestJournal(t *testing.T) {
 		"cut in a length":  {func(b []byte) []byte { return append(b, 7, 0, 0) }, []string{"first", "", "third"}},
 		"changed":          {func(b []byte) []byte { b[len(b)-1] ^= 1; return b }, []string{"first", ""}},
 		"first is changed": {func(b []byte) []byte { b[11] ^= 1; return b }, nil},
-		"a large length":   {func(b []byte) []byte { return append(b, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4, 5) }, []string{"first", "", "third"}},
+		"a large length":   {func(b []byte) []byte { return append(b, "\xff\xff\xff\xff12345"...) }, three},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "j")

@@ -100,7 +100,8 @@ func manuals() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	return files, commands(func(c *cobra.Command) error {
 		name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-		h := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Source: "gospml " + gospml.Version, Manual: "gospml", Date: &date}
+		h := &doc.GenManHeader{Title: strings.ToUpper(name), Section: "1", Manual: "gospml", Date: &date}
+		h.Source = "gospml " + gospml.Version
 		var b bytes.Buffer
 		err := doc.GenMan(c, h, &b)
 		files[name+".1"] = b.Bytes()
@@ -116,8 +117,8 @@ func pages() (map[string][]byte, error) {
 
 <!-- Made from the command tree: go run ./internal/reference docs/reference -->
 
-A page for each command; [settings](settings.md) are the flags of all that train. ` + "`make install`" + ` installs the same as
-manual pages.
+A page for each command; [settings](settings.md) are the flags of all that train. ` + "`make install`" + ` installs the
+same as manual pages.
 
 | command | what it does |
 |---|---|
@@ -175,9 +176,8 @@ func settings() []byte {
 
 <!-- Made from the settings: go run ./internal/reference docs/reference -->
 
-Flags of every command that trains. In a YAML file (` + "`--config`, `run.yaml`" + `) a setting has the same name with ` + "`_`" + ` for
-` + "`-`, in the environment `SPML_` and that in capitals" + `: ` + "`--batch-size 16`, `batch_size: 16`, `SPML_BATCH_SIZE=16`" + `.
-` + "`spml config show`" + ` says what a run would take, and from where.
+Flags of every command that trains. ` + "`--batch-size 16` is `batch_size: 16` in YAML (`--config`, `run.yaml`) and" + `
+` + "`SPML_BATCH_SIZE=16` in the environment. `spml config show`" + ` says what a run would take, and from where.
 
 | flag | what it says |
 |---|---|

@@ -157,7 +157,8 @@ func (t *Table) curve() template.HTML {
 	if len(t.Precision) == 0 || len(t.Precision[0].At) < 2 {
 		return ""
 	}
-	p := chart.Plot{Title: "Precision of the first k candidates", X: "first k candidates", Y: "%", LogX: true, YRange: [2]float64{0, 100}}
+	p := chart.Plot{Title: "Precision of the first k candidates", X: "first k candidates", Y: "%", LogX: true}
+	p.YRange = [2]float64{0, 100}
 	add := func(name string, dash int, of func(i int) float64, at []int) {
 		s := chart.Series{Name: name, Colour: len(p.Series) + 1, Dash: dash, Bare: dash > 0}
 		for i, k := range at {

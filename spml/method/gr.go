@@ -14,8 +14,8 @@ func init() {
 			if v["schedule"] != loss.PointsLearned {
 				return ""
 			}
-			return fmt.Sprintf(
-				"schedule=%d: the schedule's parameters are learned in a single process; start it without a launcher", loss.PointsLearned)
+			const why = "schedule=%d: the schedule's parameters are learned in a single process; start it without a launcher"
+			return fmt.Sprintf(why, loss.PointsLearned)
 		},
 		Estimator: func(s *Setup) (Estimator, error) {
 			if s.Values["schedule"] != loss.PointsLearned {

@@ -51,8 +51,8 @@ func init() {
 	})
 }
 
-// lazyAbove is the size of a float32 table in bytes from which on ROLE trains it lazily where it may: a dense step moves
-// four such tables. The papers' largest, COCO's, has 21 MB.
+// lazyAbove is the size of a float32 table in bytes from which on ROLE trains it lazily where it may: a dense step
+// moves four such tables. The papers' largest, COCO's, has 21 MB.
 const lazyAbove = 256 << 20
 
 // lazily says whether ROLE's table takes its steps by itself (label.LazyRole), which equals dense Adam to rounding. A
@@ -61,7 +61,8 @@ func lazily(s *Setup) (bool, error) {
 	if s.Resumed {
 		_, lazy := s.Saved["step"]
 		if lazy && !s.PlainAdam {
-			return false, fault.Settingf("the run began with ROLE's lazy table (%s); go on with it so, or start another run", lazyNeeds)
+			const why = "the run began with ROLE's lazy table (%s); go on with it so, or start another run"
+			return false, fault.Settingf(why, lazyNeeds)
 		}
 		return lazy, nil
 	}
@@ -84,8 +85,8 @@ func lazyRole(t *label.Role, s *Setup, err error) (Estimator, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Note(fmt.Sprintf("ROLE's table of %d × %d is trained lazily: dense Adam's numbers to rounding, for the rows of each batch (--param table=dense trains all rows in each step, as the papers did)",
-		len(s.Rows), s.Data.C()))
+	s.Note(fmt.Sprintf("ROLE's table of %d × %d is trained lazily: dense Adam's numbers to rounding, for the rows of a "+
+		"batch (--param table=dense trains all rows in each step, as the papers did)", len(s.Rows), s.Data.C()))
 	l, err := t.Lazy(s.LR)
 	return l, err
 }

@@ -22,8 +22,8 @@ const (
 // ErrData is wrapped by errors that a folder's contents cause.
 var ErrData = fault.ErrData
 
-// FolderFormat is the format of model folders that Save writes. This program reads it and all before; a folder of a later
-// one is refused. Folders without a format are of before 0.1.0.
+// FolderFormat is the format of model folders that Save writes. This program reads it and all before; a folder of a
+// later one is refused. Folders without a format are of before 0.1.0.
 const FolderFormat = 1
 
 // Config is config.json of a saved model. Names follow timm's.

@@ -23,7 +23,9 @@ func folder() (dir string) {
 	if err == nil {
 		err = model.Save(dir, model.Config{
 			Architecture: "small_cnn", NumClasses: 2, NumFeatures: 128, LabelNames: []string{"dog", "cat"}, Threshold: 0.5,
-			PretrainedCfg: model.Input{InputSize: [3]int{3, 64, 64}, Interpolation: "bilinear", CropMode: "squash", CropPct: 1, Std: pixel.ImageNetStd},
+			PretrainedCfg: model.Input{
+				InputSize: [3]int{3, 64, 64}, Interpolation: "bilinear", CropMode: "squash", CropPct: 1, Std: pixel.ImageNetStd,
+			},
 		}, nn.StateDictOf(net))
 	}
 	if err != nil {

@@ -79,7 +79,10 @@ func interrupted(t *testing.T, c Config, stops ...int) {
 func TestResumeToTheBit(t *testing.T) {
 	dir := folder(t, 60) // 36 training rows: 3 steps an epoch
 	yes := true
-	quick := []string{"an, flips, ema, cosine, clipping", "role, lazy table, cosine", "em-apl", "en-scl, flips", "mime, adamw", "gr, learned schedule"}
+	quick := []string{
+		"an, flips, ema, cosine, clipping", "role, lazy table, cosine", "em-apl", "en-scl, flips", "mime, adamw",
+		"gr, learned schedule",
+	}
 	for name, change := range map[string]func(*Config){
 		"an, flips, ema, cosine, clipping": func(c *Config) {
 			c.Method, c.Flip, c.EMA, c.Schedule, c.WarmupEpochs, c.ClipNorm = "an", &yes, 0.9, "cosine", 0.5, 0.5

@@ -72,7 +72,9 @@ func (e *Environment) device() string {
 
 func environment(c Config, ds *data.Dataset, d torch.Device) (Environment, error) {
 	e := Environment{
-		Format: RunFormat, Started: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), Libtorch: native.TorchVersion,
+		Format: RunFormat,
+
+		Started: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), Libtorch: native.TorchVersion,
 		CPU: torch.CPUCapability(), Threads: torch.NumThreads(), Cores: runtime.NumCPU(),
 		Data: ds.Name, DataSHA256: ds.Fingerprint(), ObservedSHA: ds.ObservedFingerprint(), LabelsFrom: ds.Info.Labels, SplitFrom: ds.Info.Split,
 		ObservedFrom: ds.Info.Observed, Seed: c.Seed, Precision: c.Precision, Device: compute.CardName(d),
@@ -242,14 +244,15 @@ func ReadRun(dir string) (Config, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, fmt.Errorf("%s is no run directory (no run.yaml); train one with `spml train --run %s …`: %w", dir, dir, err)
 	}
-	if b, e := os.ReadFile(filepath.Join(dir, "env.json")); e == nil { // before the settings, which may be of a later program too
+	// First of all, because the settings may be of a later program too.
+	if b, e := os.ReadFile(filepath.Join(dir, "env.json")); e == nil {
 		var env struct {
 			Format int    `json:"format"`
 			Module string `json:"module_version"`
 		}
 		if json.Unmarshal(b, &env) == nil && env.Format > RunFormat {
-			return Config{}, fmt.Errorf("%w: %s is a run of gospml %s (format %d); this program reads formats up to %d: use that version",
-				ErrData, dir, env.Module, env.Format, RunFormat)
+			const why = "%w: %s is a run of gospml %s (format %d); this program reads formats up to %d: use that version"
+			return Config{}, fmt.Errorf(why, ErrData, dir, env.Module, env.Format, RunFormat)
 		}
 	}
 	return c, err

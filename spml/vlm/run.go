@@ -128,7 +128,9 @@ func (l *Labeller) Run(ctx context.Context, ds *data.Dataset, o Outputs, e Event
 }
 
 // pass labels what the journal lacks of the rows first … last-1: while one batch is encoded the next is read.
-func (l *Labeller) pass(ctx context.Context, ds *data.Dataset, src data.RawSource, j *journal.Journal, first, last int, e Events) error {
+func (l *Labeller) pass(
+	ctx context.Context, ds *data.Dataset, src data.RawSource, j *journal.Journal, first, last int, e Events,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	type loaded struct {
 		b   *batch

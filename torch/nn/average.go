@@ -97,8 +97,9 @@ func blend(mine, theirs []*torch.Tensor, keep float64, other func(avg, x *torch.
 	}
 }
 
-// Shadow is the exponential moving average shadow ← decay·shadow + (1-decay)·θ of tensors by name, beside a model that
-// trains: it begins with a copy of their values and can change places with them. NewEMA makes a second model instead.
+// Shadow is the exponential moving average shadow ← decay·shadow + (1-decay)·θ of tensors by name, beside a model
+// that trains: it begins with a copy of their values and can change places with them. NewEMA makes a second model
+// instead.
 type Shadow struct {
 	decay          float64
 	model, average StateDict

@@ -64,8 +64,8 @@ func TestAveragedModel(t *testing.T) {
 	require.ErrorContains(t, torch.Try(func() { nn.NewEMA(nn.NewLinear(1, 1), 2) }), "between 0 and 1")
 }
 
-// TestShadow: the average of a model that trains is NewEMA's; swapped, the model computes with it, and swapped back it is
-// what it was.
+// TestShadow: the average of a model that trains is NewEMA's; swapped, the model computes with it, and swapped back it
+// is what it was.
 func TestShadow(t *testing.T) {
 	m := nn.Sequential{nn.NewLinear(3, 4), nn.NewBatchNorm1d(4)}
 	x := torch.Arange(0., 24., 1., torch.Float32).Reshape(8, 3).MulScalar(0.1)

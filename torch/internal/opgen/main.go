@@ -93,7 +93,11 @@ func emitTest(sections []section) ([]byte, error) {
 					shown = append(shown, fmt.Sprint(i))
 				}
 			}
-			fmt.Fprintf(&b, "\t{%q, %s, []int{%s}},\n", e.schema, fn, strings.Join(shown, ", "))
+			line := fmt.Sprintf("\t{%q, %s, []int{%s}},\n", e.schema, fn, strings.Join(shown, ", "))
+			if len(line) > lineWidth && e.generic() {
+				line = fmt.Sprintf("\t{\n\t\t%q,\n\t\t%s, []int{%s},\n\t},\n", e.schema, fn, strings.Join(shown, ", "))
+			}
+			b.WriteString(line)
 		}
 	}
 	b.WriteString("}\n")

@@ -35,14 +35,10 @@ func TestParseTable(t *testing.T) {
 
 func TestParseTableRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ table, words string }{
-		"duplicate method":   {head + mm + mm, "line 6: Mm is already on line 5"},
-		"duplicate function": {head + "aten::mm(Tensor self, Tensor mat2) -> Tensor | func F(self, mat2) | F is.\n# more\naten::mv(Tensor self, Tensor vec) -> Tensor | func F(self, vec) | F is.", "line 7: func F is already on line 5"},
-		"unknown parameter":  {head + "aten::mm(Tensor self, Tensor mat2) -> Tensor | Mm(mat3) | Mm is.", `line 5: aten::mm has no parameter "mat3"`},
-		"order":              {head + "aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor | Lerp(weight, end) | Lerp is.", `parameter "end" is out of the schema's order`},
-		"a float that is a tensor": {head + "aten::mm(Tensor self, Tensor mat2) -> Tensor | Mm(mat2 float) | Mm is.",
-			"Mm: mat2 float: only a Scalar can be shown"},
-		"another type": {head + "aten::elu(Tensor self, Scalar alpha=1) -> Tensor | Elu(alpha int) | Elu is.",
-			"Elu: alpha int: only a Scalar can be shown"},
+		"duplicate method":      {head + mm + mm, "line 6: Mm is already on line 5"},
+		"duplicate function":    {head + "aten::mm(Tensor self, Tensor mat2) -> Tensor | func F(self, mat2) | F is.\n# more\naten::mv(Tensor self, Tensor vec) -> Tensor | func F(self, vec) | F is.", "line 7: func F is already on line 5"},
+		"unknown parameter":     {head + "aten::mm(Tensor self, Tensor mat2) -> Tensor | Mm(mat3) | Mm is.", `line 5: aten::mm has no parameter "mat3"`},
+		"order":                 {head + "aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor | Lerp(weight, end) | Lerp is.", `parameter "end" is out of the schema's order`},
 		"twice":                 {head + "aten::mm(Tensor self, Tensor mat2) -> Tensor | Mm(mat2, mat2) | Mm is.", `parameter "mat2" is out of the schema's order`},
 		"hidden without a need": {head + "aten::mm(Tensor self, Tensor mat2) -> Tensor | Mm() | Mm is.", `parameter "mat2" has no default and must be shown`},
 		"method of no tensor":   {head + "aten::cat(Tensor[] tensors, int dim=0) -> Tensor | Cat(dim) | Cat is.", "a method needs a tensor as its first argument"},
@@ -57,6 +53,15 @@ func TestParseTableRefuses(t *testing.T) {
 		"unbalanced":      {head + "aten::t(Tensor(a) self -> Tensor | T() | T is.", "unbalanced parentheses"},
 		"no returns":      {head + "aten::t(Tensor(a) self) | T() | T is.", "has no returns"},
 		"no section":      {"# one\n# two\n# three\n" + mm, "no section title before it"},
+
+		"a float that is a tensor": {
+			head + "aten::mm(Tensor self, Tensor mat2) -> Tensor | Mm(mat2 float) | Mm is.",
+			"Mm: mat2 float: only a Scalar can be shown",
+		},
+		"another type": {
+			head + "aten::elu(Tensor self, Scalar alpha=1) -> Tensor | Elu(alpha int) | Elu is.",
+			"Elu: alpha int: only a Scalar",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseTable(c.table)
