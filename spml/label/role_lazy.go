@@ -21,8 +21,8 @@ const (
 //
 // which is made up for in one go when the row is looked up again. The sum is a series in ε/√v whose coefficients
 // depend on the steps alone, at most 420 of them before β₁ⁱ/β₂^(i/2) is below 1e-19; entries whose ε/√v is
-// too large for it are summed one by one. A step costs the batch's rows instead of all N of them, and no gradient of size
-// N×C is made.
+// too large for it are summed one by one. A step costs the batch's rows instead of all N of them, and no gradient of
+// size N×C is made.
 //
 // As an estimator it takes a step with each of the optimiser's, at the learning rate that label.Step says, and brings
 // all rows up to date at the end of an epoch. Each batch is filled in one piece, as ROLE's loss sees whole batches.
