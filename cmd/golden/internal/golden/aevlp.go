@@ -118,11 +118,12 @@ func modelDAMP(n node, o Options) (map[string]any, error) {
 		}))}, nil
 	}
 	global, local := n.get("global").tensor(o.compute()).Unsqueeze(0), n.get("local").tensor(o.compute()).Unsqueeze(1)
-	positive := torch.Full(torch.S(1), n.get("positive").whole(), torch.Int64)
+	class := n.get("positive")
+	positive := observedRows(node{class.at, []any{class.v}}, global.Size(1))
 	out := map[string]any{}
 	for name, form := range map[string]label.DAMPForm{"paper": label.DAMPPaper, "code": label.DAMPCode, "recommended": label.DAMPDefault} {
 		// The files hold probabilities: the softmax of their logarithms gives them back.
-		r, err := label.DAMP(global.Log(), local.Log(), positive.OneHot(global.Size(1)), label.DAMPConfig{
+		r, err := label.DAMP(global.Log(), local.Log(), positive, label.DAMPConfig{
 			Tau: 1, Nu: n.get("nu").number(), TopK: n.get("k").whole(), Zeta: n.get("zeta_global").number(), Negative: n.get("delta_neg").number(), Form: form,
 		})
 		if err != nil {

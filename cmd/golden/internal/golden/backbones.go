@@ -148,7 +148,16 @@ func backboneCase(n node, o Options, fill fillRule) (map[string]any, error) {
 		return nil, fmt.Errorf("%s: want images [B, 3, H, W], got %v", n.at, x.Shape())
 	}
 	x = x.ToDType(o.compute())
+	named := 0 // the side that a transformer's name ends in: timm/vit_small_patch16_96
+	if p := lastNumber.FindStringSubmatch(full); p != nil && !known(full) {
+		if side, err := strconv.Atoi(p[2]); err == nil && known(p[1]) {
+			full, named = p[1], side
+		}
+	}
 	classes, image := sizes(n, full, x)
+	if v, ok := vits[full]; ok && named > 0 && named%v.PatchSize == 0 {
+		image = named
+	}
 	m, err := newNetwork(full, classes, image)
 	if err != nil {
 		return nil, err

@@ -76,12 +76,28 @@ func lacDecoder(c node, o Options, classes, z string) (*decoder.Decoder, error) 
 	d, err := decoder.New(decoder.Config{
 		InFeatures: c.get("d").whole(), Classes: c.get(classes).whole(), NumHeads: c.get("heads").whole(), FeedForward: c.get("ffn").whole(),
 		Projection: c.get(z).whole(), Dropout: decoder.None, DType: o.compute(),
+		EncoderLayers: depth(c, "encoder_layers", "enc_layers", "num_encoder_layers", "enc"),
+		DecoderLayers: depth(c, "decoder_layers", "dec_layers", "num_decoder_layers", "dec"),
 	})
 	if err != nil {
 		return nil, err
 	}
 	fillModule(d, gains(c.num("scale", 0.5)))
 	return d, nil
+}
+
+// depth is a number of layers by one of its names; 0, which is the paper's, where the file names none.
+func depth(c node, names ...string) int {
+	for _, name := range names {
+		if !c.has(name) {
+			continue
+		}
+		if d := c.get(name).whole(); d != 0 {
+			return d
+		}
+		return decoder.None
+	}
+	return 0
 }
 
 func lacForward(n node, o Options) (map[string]any, error) {

@@ -9,13 +9,17 @@ import (
 )
 
 func init() {
-	modelSections["metrics.ap"] = section{inputs: []string{"name", "y", "score"}, run: metricAP}
-	modelSections["metrics.matrix"] = section{inputs: []string{"y", "score"}, run: metricMatrix}
-	modelSections["metrics.pseudo_label_quality"] = section{inputs: []string{"y", "pseudo", "observed"}, run: metricPseudo}
-	modelSections["metrics.wasserstein"] = section{inputs: []string{"a", "b"}, run: func(n node, _ Options) (map[string]any, error) {
-		w, err := metric.Wasserstein(n.get("a").numbers(), n.get("b").numbers())
-		return map[string]any{"w1": w}, err
-	}}
+	for name, s := range map[string]section{
+		"ap":                   {inputs: []string{"name", "y", "score"}, run: metricAP},
+		"matrix":               {inputs: []string{"name", "y", "score"}, run: metricMatrix},
+		"pseudo_label_quality": {inputs: []string{"name", "y", "pseudo", "observed"}, run: metricPseudo},
+		"wasserstein": {inputs: []string{"name", "a", "b"}, run: func(n node, _ Options) (map[string]any, error) {
+			w, err := metric.Wasserstein(n.get("a").numbers(), n.get("b").numbers())
+			return map[string]any{"w1": w}, err
+		}},
+	} {
+		modelSections["metrics."+name], modelSections[name] = s, s // within a larger file, or a file of metrics alone
+	}
 	modelSections["confidence"] = section{inputs: []string{"p", "y", "observed", "bins"}, run: metricConfidence}
 }
 

@@ -19,7 +19,10 @@ var modelNumbers = sectioned{
 				return true
 			}
 		}
-		for _, name := range []string{"tokenizer", "resize", "clip", "lac", "randaugment", "metrics", "random", "backbones", "jpeg", "confidence"} {
+		for _, name := range []string{
+			"tokenizer", "resize", "clip", "lac", "randaugment", "metrics", "random", "backbones", "jpeg", "confidence",
+			"ap", "matrix", "pseudo_label_quality", "wasserstein",
+		} {
 			if _, ok := top[name]; ok {
 				return true
 			}

@@ -166,10 +166,26 @@ func pseudoVLPL(n node, dtype torch.DType) (map[string]any, error) {
 	return map[string]any{"similarity": s, "pseudo_positives_only": only, "pseudo_with_negatives": with}, err
 }
 
+// observedRows are the observed labels [B, classes] of photos by their class; -1 is none.
+func observedRows(n node, classes int) *torch.Tensor {
+	var flat []int64
+	for _, c := range n.wholes() {
+		if c < -1 || c >= classes {
+			n.fail("class %d of %d; -1 is none", c, classes)
+		}
+		row := make([]int64, classes)
+		if c >= 0 {
+			row[c] = 1
+		}
+		flat = append(flat, row...)
+	}
+	return torch.FromSlice(flat, len(flat)/classes, classes)
+}
+
 func pseudoDAMP(n node, dtype torch.DType) (map[string]any, error) {
 	cos, p := n.get("cosines").tensor(dtype), n.get("params") // [B, 1+g², C]
-	classes := n.get("observed_class").tensor(torch.Int64)
-	r, err := label.DAMP(cos.Select(1, 0), cos.Slice(1, 1, cos.Size(1), 1).Transpose(0, 1), classes.OneHot(cos.Size(2)), label.DAMPConfig{
+	observed := observedRows(n.get("observed_class"), cos.Size(2))
+	r, err := label.DAMP(cos.Select(1, 0), cos.Slice(1, 1, cos.Size(1), 1).Transpose(0, 1), observed, label.DAMPConfig{
 		Tau: p.get("tau").number(), Nu: p.get("nu").number(), TopK: p.get("k").whole(), Zeta: p.get("zeta_global").number(),
 		Negative: p.get("delta_neg").number(), Form: label.DAMPCode,
 	})
