@@ -46,13 +46,17 @@ func ParseSplit(name string) (Split, error) {
 // Nothing in the package changes a Dataset after it was made, so many goroutines may read one; whoever writes into its
 // slices must be alone.
 type Dataset struct {
-	Name     string
-	Classes  []string  // [C], the columns
-	Images   []string  // [N], names as the data set gives them
-	Labels   []int8    // [N, C], 0 or 1; nil where the full labels are unknown
-	Full     []bool    // [N], whether the row's full labels are known; nil: all are, where Labels is not nil. Of the other rows Labels holds the observed positives
-	Observed []int8    // [N, C], 1 positive, -1 negative, 0 unknown: what training may see; nil where none are drawn
-	Split    []Split   // [N]
+	Name    string
+	Classes []string // [C], the columns
+	Images  []string // [N], names as the data set gives them
+	Labels  []int8   // [N, C], 0 or 1; nil where the full labels are unknown
+	// [N], whether the row's full labels are known; nil: all are, where Labels is not nil. Of the other rows Labels holds
+	// the observed positives
+	Full     []bool
+	Observed []int8  // [N, C], 1 positive, -1 negative, 0 unknown: what training may see; nil where none are drawn
+	Split    []Split // [N]
+	// [N], which images share labels (a recording, a video, a burst): a number each, -1 for none; nil where none are named
+	Groups   []int
 	Source   Source    // the images; nil for labels alone and for tables
 	Features *Features // vectors instead of images, or beside them; nil: none
 	Info     Info
@@ -150,6 +154,11 @@ func (d *Dataset) Subset(rows []int) (*Dataset, error) {
 			s.Full = append(s.Full, d.Full[r])
 		}
 	}
+	if d.Groups != nil {
+		for _, r := range rows {
+			s.Groups = append(s.Groups, d.Groups[r])
+		}
+	}
 	if d.Features != nil {
 		s.Features = d.Features.Gather(rows)
 	}
@@ -190,6 +199,9 @@ func (d *Dataset) Validate() error {
 	}
 	if d.Full != nil && (len(d.Full) != n || d.Labels == nil) {
 		return bad("%d rows, but %d entries say whether the full labels are known", n, len(d.Full))
+	}
+	if d.Groups != nil && len(d.Groups) != n {
+		return bad("%d rows, but groups for %d", n, len(d.Groups))
 	}
 	if d.Features != nil {
 		if err := d.Features.check(n); err != nil {

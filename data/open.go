@@ -1,6 +1,7 @@
 package data
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,6 +25,8 @@ type Options struct {
 	Unknown   UnknownRule   // labels that are not in Classes
 
 	NoValidation bool // draw no validation rows where the files name none
+
+	Groups string // CSV file with the columns filename and group: which images share labels
 }
 
 // LabelRule says how a list of an image's positive labels is read where the format leaves it open.
@@ -103,6 +106,7 @@ var OptionNames = []struct{ Name, Takes string }{
 	{"missing", "refuse, skip or keep: rows whose photo does not exist"},
 	{"unknown", "refuse or ignore: labels outside of the classes"},
 	{"no-validation", "true: draw no validation rows"},
+	{"groups", "CSV file with the columns filename and group: which photos share labels"},
 }
 
 // Assign sets an option by its name in [OptionNames], for command lines and settings files.
@@ -140,6 +144,8 @@ func (o *Options) Assign(name, value string) error {
 		o.Missing = MissingRule(value)
 	case "unknown":
 		o.Unknown = UnknownRule(value)
+	case "groups":
+		o.Groups = value
 	case "no-validation":
 		o.NoValidation = value == "true" || value == "1" || value == ""
 	default:
@@ -307,6 +313,11 @@ func Open(path string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	d.Info.Format = f.Name
+	if o.Groups != "" {
+		if d.Groups, err = readGroups(o.Groups, d.Images); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
 	return d, nil
 }
 

@@ -116,3 +116,46 @@ func DualCoOp(n int) Pipeline {
 func SCPNet(n int) Pipeline {
 	return Pipeline{RandomFlip(), RandomResizedCrop{W: n, H: n, Filter: pixel.Bilinear}}
 }
+
+// Ignore is IGNORE's strong view: flip, then three of torchvision's fourteen RandAugment operations at magnitude 5 of
+// 31,
+// drawn with repetition, each with a random sign where it has one. The picture is squashed to n × n first, which the
+// released code does last; shears are bicubic and the outside is as this package's operations leave it. Source:
+// gyeong-ryeol-song/SPML-IGNORE @ 5bfa563.
+func Ignore(n int) Pipeline {
+	return Pipeline{RandomFlip(), Resize(n, n, pixel.Bilinear), Func(func(p *pixel.RGB, r *rand.Rand) (*pixel.RGB, error) {
+		for range 3 {
+			o := fixedOperations[r.IntN(len(fixedOperations))]
+			v := o.Levels[0]
+			if o.Signed && r.IntN(2) == 0 {
+				v = -v
+			}
+			o.apply(p, v, r)
+		}
+		return p, nil
+	})}
+}
+
+// fixedOperations are those of torchvision's RandAugment at magnitude 5 of 31 bins, as Levels[0].
+var fixedOperations = func() []Operation {
+	at := func(name string, v float64, signed bool, f func(p *pixel.RGB, v float64)) Operation {
+		return Operation{name, [10]float64{v}, signed, func(p *pixel.RGB, v float64, _ *rand.Rand) { f(p, v) }}
+	}
+	const shear, factor, share = 0.3 * 5 / 30, 0.9 * 5 / 30, 150. / 331 * 5 / 30
+	return []Operation{
+		at("Identity", 0, false, func(*pixel.RGB, float64) {}),
+		at("ShearX", shear, true, func(p *pixel.RGB, v float64) { ShearX(p, v) }),
+		at("ShearY", shear, true, func(p *pixel.RGB, v float64) { ShearY(p, v) }),
+		at("TranslateX", share, true, func(p *pixel.RGB, v float64) { TranslateX(p, v) }),
+		at("TranslateY", share, true, func(p *pixel.RGB, v float64) { TranslateY(p, v) }),
+		at("Rotate", 5, true, func(p *pixel.RGB, v float64) { Rotate(p, v) }),
+		at("Brightness", factor, true, func(p *pixel.RGB, v float64) { Brightness(p, 1+v) }),
+		at("Color", factor, true, func(p *pixel.RGB, v float64) { Color(p, 1+v) }),
+		at("Contrast", factor, true, func(p *pixel.RGB, v float64) { Contrast(p, 1+v) }),
+		at("Sharpness", factor, true, func(p *pixel.RGB, v float64) { Sharpness(p, 1+v) }),
+		at("Posterize", 7, false, func(p *pixel.RGB, v float64) { Posterize(p, int(v)) }),
+		at("Solarize", 212.5, false, func(p *pixel.RGB, v float64) { Solarize(p, v) }),
+		at("AutoContrast", 0, false, func(p *pixel.RGB, _ float64) { AutoContrast(p) }),
+		at("Equalize", 0, false, func(p *pixel.RGB, _ float64) { Equalize(p) }),
+	}
+}()

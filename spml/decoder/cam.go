@@ -17,3 +17,11 @@ func CAM(featureMap, weight *torch.Tensor) (m *torch.Tensor, err error) {
 	err = torch.Try(func() { m = torch.Einsum("bkhw,ck->bchw", []*torch.Tensor{featureMap, weight}) })
 	return m, err
 }
+
+// Boost is BoostLU: entries above 0 times alpha, the others as they are. On class maps, before their mean, it makes up
+// for what assumed negatives take from the scores of labels that are there. The derivative at 0 is 1.
+//
+// Source: Kim et al. 2023 (BoostLU), released code; the paper's max(M, αM) is the same for α ≥ 1.
+func Boost(maps *torch.Tensor, alpha float64) *torch.Tensor {
+	return torch.Where(maps.GtScalar(0), maps.MulScalar(alpha), maps)
+}

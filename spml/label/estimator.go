@@ -31,6 +31,8 @@ type Step struct {
 	LR     float64       // of the classifier in this step; 0 = not known
 	// Weak and Strong are the label-wise embeddings [B, C, D] of both views; nil where the model gives none.
 	Weak, Strong *torch.Tensor
+	// Masked are the logits [B, C] of the masked view, without gradient; nil for methods without one (method.Method.Mask).
+	Masked *torch.Tensor
 }
 
 // Crops are what the network sees of each image: all of it, mirrored or not.

@@ -93,12 +93,13 @@ func (n *GraphNoise) Noise(a, h *torch.Tensor) (noise, text *torch.Tensor, err e
 	err = torch.Try(func() {
 		torch.NoGrad(func() {
 			torch.Scope(func(s *torch.Arena) {
-				x := h
-				for i, w := range n.Weights {
-					x = a.Matmul(x.Matmul(w.ToDeviceDType(h.Device(), h.DType())))
-					if i < 2 || n.Paper {
-						x = x.LeakyRelu(0.2)
-					}
+				var w [3]*torch.Tensor
+				for i := range w {
+					w[i] = n.Weights[i].ToDeviceDType(h.Device(), h.DType())
+				}
+				x := ConvolveGraph(a, h, w[:]...)
+				if n.Paper {
+					x = x.LeakyRelu(graphSlope)
 				}
 				noise, text = x, unitRows(h.Add(x))
 				s.Keep(noise, text)
@@ -106,6 +107,22 @@ func (n *GraphNoise) Noise(a, h *torch.Tensor) (noise, text *torch.Tensor, err e
 		})
 	})
 	return noise, text, err
+}
+
+// graphSlope is that of the activations.
+const graphSlope = 0.2
+
+// ConvolveGraph passes rows h [C, K] through layers X ← A·X·W over a graph a [C, C], with LeakyReLU (slope 0.2)
+// between
+// them. Autograd can differentiate it.
+func ConvolveGraph(a, h *torch.Tensor, weights ...*torch.Tensor) *torch.Tensor {
+	for i, w := range weights {
+		if i > 0 {
+			h = h.LeakyRelu(graphSlope)
+		}
+		h = a.Matmul(h.Matmul(w))
+	}
+	return h
 }
 
 // unitRows divides the rows of x [*, D] by their Euclidean norms.

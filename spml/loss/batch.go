@@ -20,6 +20,8 @@ type Batch struct {
 	Average  *torch.Tensor // h: running average of the scores, before this visit
 	Strong   *torch.Tensor // logits of the strong view
 	Soft     *torch.Tensor // d in (0, 1): label distribution
+	Group    *torch.Tensor // Q: running scores of the photo's group, in [0, 1]; -1 where it has none
+	Prior    *torch.Tensor // [C], π: estimated frequencies of the classes; NaN where there is none
 
 	Maps *torch.Tensor // [B, C, G, G] score map logits; z is their mean where Logits is nil
 	Heat *torch.Tensor // [B, C, G, G] in [0, 1]: running average of the score maps
@@ -71,12 +73,16 @@ const (
 	Epoch
 	SampleIDs
 	Previous
+	Priors
+	GroupScores
 )
 
 var needNames = []string{
 	"observed labels", "full labels", "pseudo-labels", "labels with soft negatives", "label estimates", "expected negatives",
 	"averaged scores", "logits of the strong view", "soft labels", "score maps", "heat maps", "latent means and deviations",
-	"Beta parameters", "embeddings", "reconstructions", "model parameters", "epoch", "sample ids", "previous predictions",
+	"Beta parameters", "embeddings", "reconstructions", "model parameters", "epoch", "sample ids",
+	"previous predictions", "class priors",
+	"scores of groups",
 }
 
 // Names lists the parts in words.
@@ -118,7 +124,7 @@ func (b *Batch) check(needs Needs) error {
 		{Observed, b.Observed, 0}, {Full, b.Full, 0}, {PseudoLabels, b.Pseudo, 0}, {SoftNegatives, b.Labels, 0},
 		{Estimates, b.Estimate, 0}, {NegativeMask, b.Negative, 0}, {Averages, b.Average, 0}, {StrongView, b.Strong, 0},
 		{SoftLabels, b.Soft, 0}, {ScoreMaps, b.Maps, 2}, {HeatMaps, b.Heat, 2}, {Latents, b.Mean, 1}, {Latents, b.Std, 1},
-		{BetaParameters, b.Alpha, 0}, {BetaParameters, b.Beta, 0},
+		{BetaParameters, b.Alpha, 0}, {BetaParameters, b.Beta, 0}, {GroupScores, b.Group, 0},
 	} {
 		if needs&l.part == 0 {
 			continue
@@ -128,6 +134,14 @@ func (b *Batch) check(needs Needs) error {
 		}
 		if s := l.t.Shape(); len(s) != 2+l.extra || s[0] != shape[0] || s[1] != shape[1] {
 			return fmt.Errorf("loss: %s have shape %v, logits %v", l.part, s, shape)
+		}
+	}
+	if needs&Priors != 0 {
+		if b.Prior == nil {
+			return fmt.Errorf("loss: the %s are missing", Priors)
+		}
+		if s := b.Prior.Shape(); len(s) != 1 || s[0] != shape[1] {
+			return fmt.Errorf("loss: %s have shape %v, logits %v", Priors, s, shape)
 		}
 	}
 	if b.Rows != nil {
@@ -170,7 +184,7 @@ func (b *Batch) dropRows() {
 func (b *Batch) keepRows(at *torch.Tensor) {
 	for _, t := range []**torch.Tensor{
 		&b.Logits, &b.Observed, &b.Full, &b.Pseudo, &b.Labels, &b.Estimate, &b.Negative, &b.Average, &b.Strong, &b.Soft,
-		&b.Maps, &b.Heat, &b.Mean, &b.Std, &b.Alpha, &b.Beta,
+		&b.Maps, &b.Heat, &b.Mean, &b.Std, &b.Alpha, &b.Beta, &b.Group,
 	} {
 		if *t != nil {
 			*t = (*t).IndexSelect(0, at)

@@ -103,6 +103,9 @@ func fusedLargeLoss(correct, permanent bool) *FusedForm {
 			torch.NoGrad(func() {
 				k := min(count(b), b.Logits.Numel())
 				modified, flipped := marks.GtScalar(0), marks.EqScalar(2)
+				if semantics == BoostLU {
+					flipped = modified
+				}
 				if semantics != Recommended && k > 0 {
 					z := b.Z()
 					u := torch.Where(b.Observed.EqScalar(1), Positive(z, o.LogEps), Negative(z, o.LogEps))

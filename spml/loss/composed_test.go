@@ -28,6 +28,15 @@ var settings = map[string][]losstest.Setting{
 	"gr":     {{Name: "q3 < 1", Set: loss.Values{"q2": 0.5, "q3": 0.5}}, {Name: "q 0", Set: loss.Values{"q2": 0, "q3": 0}}},
 	"gpr":    {{Name: "q3 < 1", Set: loss.Values{"q2": 0.5, "q3": 0.5}}},
 	"lac":    {{Name: "small τ", Set: loss.Values{"temperature": 0.02}}},
+	"l48": {
+		{Name: "wan", Set: loss.Values{"base": 1, "neg_a": 0.5, "neg_b": 0.25}}, {Name: "em", Set: loss.Values{"base": 2,
+			"group_weight": 0.7}},
+		{Name: "ls", Set: loss.Values{"base": 3, "neg_a": 2, "group_weight": 0.2}}, {Name: "ll-r",
+			Set: loss.Values{"base": 4, "delta_rel": 0.1, "neg_b": 2}},
+		{Name: "ll-cp", Set: loss.Values{"base": 6, "delta_rel": 0.1}},
+	},
+	"ignore": {{Name: "weak view", Set: loss.Values{"strong": 0, "spbc_weight": 0.5}}},
+	"crisp":  {{Name: "warm-up", Set: loss.Values{"warmup": 5}}},
 	"mime":   {{Name: "tempered", Set: loss.Values{"temperature": 2}}},
 }
 

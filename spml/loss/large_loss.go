@@ -11,6 +11,7 @@ const (
 	Recommended = iota // exactly min(k, unknown) entries, only unknown ones, ties by position; LL-Cp flips all of them
 	Reference          // the released code with its string comparison repaired
 	Released           // the released code as it runs: LL-Cp behaves as LL-Ct
+	BoostLU            // BoostLU's copy of it: as Reference, and LL-Cp keeps every label that it modifies
 )
 
 // Large loss: rejection, temporary and permanent correction.
@@ -35,11 +36,17 @@ func init() {
 			Title:      s.title,
 			Formula:    s.formula,
 			Source:     "Kim et al. 2022",
-			Notes:      "k = ceil(B·C·(e-1)·Δ), for ll-cp ceil(B·C·Δ), and 0 in epoch 1. LL-Cp never runs as LL-Cp in the released code, so that published numbers may be LL-Ct's: preset code keeps this, preset paper has the repaired comparison. In the released selection a k-th largest loss of 0 also modifies observed positives, entries that tie with it are all modified, only larger ones become permanent, and ceil of accumulated rates can be one too many. Parts: modified, permanent_flips, corrections (what a permanent correction would flip), threshold.",
+			Notes: "k = ceil(B·C·(e-1)·Δ), for ll-cp ceil(B·C·Δ), and 0 in epoch 1. LL-Cp never runs as LL-Cp in " +
+				"the released code, so that published numbers may be LL-Ct's: preset code keeps this, preset paper has the " +
+				"repaired comparison. In the released selection a k-th largest loss of 0 also modifies observed positives, " +
+				"entries that tie with it are all modified, only larger ones become permanent, and ceil of accumulated rates " +
+				"can be one too many. BoostLU's repository compares the string and keeps ties for good too (semantics " +
+				"boostlu). Parts: modified, permanent_flips, corrections (what a permanent correction would flip), threshold.",
 			Params: []Param{
 				{Name: "delta_rel", Doc: "Δ, share of the batch added each epoch", Source: "ours, of the range 0.1 to 0.5 % in the released README", Default: delta, Max: 1},
 				{Name: "k", Doc: "number of entries; -1: from the epoch", Source: "ours, the method's own count unless a number is given", Default: -1, Min: -1, Max: inf},
-				{Name: "semantics", Doc: "selection", Source: "ours, ties and the k-th value as the text describes them", Choices: []string{"recommended", "reference", "released"}},
+				{Name: "semantics", Doc: "selection", Source: "ours, ties and the k-th value as the text describes them",
+					Choices: []string{"recommended", "reference", "released", "boostlu"}},
 			},
 			Presets:   map[string]Preset{"paper": {Doc: "the released selection with its comparison repaired", Set: Values{"semantics": Reference}}, "code": code},
 			Needs:     Observed | Epoch,
@@ -123,5 +130,8 @@ func (b *Batch) selectLarge(l, y *torch.Tensor, k, semantics int) (modified, fli
 	top, _ := u.Flatten(0, -1).Topk(k, 0, true, true)
 	threshold := top.Select(0, k-1)
 	b.report("threshold", threshold)
-	return u.Ge(threshold), u.Gt(threshold)
+	if modified = u.Ge(threshold); semantics == BoostLU {
+		return modified, modified
+	}
+	return modified, u.Gt(threshold)
 }

@@ -88,7 +88,7 @@ func TestBadParameters(t *testing.T) {
 		{"em", loss.Values{"alpha": math.NaN()}, loss.Options{}, "parameter alpha is NaN"},
 		{"em", loss.Values{"alpha": -1}, loss.Options{}, "alpha is -1, want 0 or more"},
 		{"focal", loss.Values{"alpha": 2}, loss.Options{}, "alpha is 2, want 0 to 1"},
-		{"ll-r", loss.Values{"semantics": 3}, loss.Options{}, "want one of recommended, reference, released"},
+		{"ll-r", loss.Values{"semantics": 4}, loss.Options{}, "want one of recommended, reference, released, boostlu"},
 		{"gpr", loss.Values{"lam_lo": 0.8, "lam_hi": 0.3}, loss.Options{}, "the lower bound comes first"},
 		{"gr", loss.Values{"epochs": 2, "frozen": 2}, loss.Options{}, "leave none for the schedule"},
 		{"an", nil, loss.Options{LogEps: -1}, "log_eps is -1"},

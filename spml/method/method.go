@@ -40,6 +40,9 @@ type Method struct {
 	First string
 	// Projection is the width of the label-wise embeddings that the loss contrasts; 0 = none.
 	Projection int
+	// Mask, if not nil, says what a third view shows of each picture, chosen from the class maps of the first: the method
+	// gets its logits, without gradient, as Step.Masked, and fine-tunes only. v are the loss's parameters.
+	Mask func(v loss.Values) label.PositiveMask
 	// FeaturesOnly says why the method trains on stored features alone; "" = it fine-tunes too.
 	FeaturesOnly string
 	// PartOf names the method that takes this one's step beside its own; such a method does not train by itself.

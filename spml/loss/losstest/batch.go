@@ -87,7 +87,7 @@ func Batch(e *loss.Entry, s Shape) (b loss.Batch, leaves []*torch.Tensor, names 
 	b.Pseudo = draw(sign, s.B, s.C).ToDType(torch.Int8)
 	b.Labels = torch.Where(b.Observed.EqScalar(1), m(unit).OnesLike(), m(unit).Mul(m(sign).ClampMax(0)))
 	b.Negative, b.Average, b.Heat = m(bit), m(unit), draw(unit, s.B, s.C, g, g).ToDType(wide)
-	b.Epoch = 3
+	b.Prior, b.Epoch = draw(unit, s.C).ToDType(wide), 3
 	for _, f := range []struct {
 		need loss.Needs
 		name string
@@ -104,6 +104,12 @@ func Batch(e *loss.Entry, s Shape) (b loss.Batch, leaves []*torch.Tensor, names 
 	} {
 		if e.Needs&f.need != 0 {
 			*f.to = add(f.name, f.draw())
+		}
+	}
+	if e.Needs&loss.GroupScores != 0 { // the second photo has no group
+		b.Group = m(unit)
+		if s.B > 1 {
+			b.Group.Select(0, 1).Fill_(-1)
 		}
 	}
 	if e.Needs&loss.ModelParameters != 0 {

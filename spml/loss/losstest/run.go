@@ -228,8 +228,11 @@ func rows(t *testing.T, e *loss.Entry, l loss.Loss) {
 		inner = append(inner, x.Detach().IndexSelect(0, at).SetRequiresGrad(true))
 	}
 	small := replace(b, names, inner)
-	for _, f := range []**torch.Tensor{&small.Observed, &small.Full, &small.Pseudo, &small.Labels, &small.Negative, &small.Average, &small.Heat} {
-		*f = (*f).IndexSelect(0, at)
+	for _, f := range []**torch.Tensor{&small.Observed, &small.Full, &small.Pseudo, &small.Labels, &small.Negative,
+		&small.Average, &small.Heat, &small.Group} {
+		if *f != nil {
+			*f = (*f).IndexSelect(0, at)
+		}
 	}
 	want, wantG := value(t, l, small, inner)
 	for _, x := range leaves {

@@ -92,6 +92,10 @@ func states(e *loss.Entry, v loss.Values) []state {
 		return []state{known, with("y = 0, θ = 0.73", func(s *state) { s.estimate = 1 }), with("y = 0, θ = 0.05", func(s *state) { s.estimate = -3 })}
 	case n&loss.NegativeMask != 0:
 		return []state{known, with("ẑ = 1", func(*state) {}), with("ẑ = 0", func(s *state) { s.negative = 0 })}
+	case n&loss.GroupScores != 0:
+		return []state{known, with("y = 0", func(*state) {}), with("y = -1", func(s *state) { s.y = -1 })}
+	case n&loss.Priors != 0:
+		return []state{known, with("y = 0", func(*state) {}), with("y = 0, warm-up", func(s *state) { s.epoch = 1 })}
 	case n&loss.SoftLabels != 0:
 		return []state{known, with("y = 0, d = 0.7", func(s *state) { s.soft = 0.7 }), with("y = 0, d = 0.1", func(s *state) { s.soft = 0.1 })}
 	case last > 0:
@@ -120,6 +124,7 @@ func at(e *loss.Entry, l loss.Loss, s state, z float64) (value, grad float64, er
 			b := loss.Batch{
 				Logits: x, Observed: full(s.y), Full: full(s.t), Pseudo: full(s.pseudo), Labels: full(s.labels), Estimate: full(s.estimate),
 				Negative: full(s.negative), Average: full(s.average), Strong: x, Soft: full(s.soft), Epoch: s.epoch,
+				Group: full(-1), Prior: torch.Full(torch.S(classes), 0.3, torch.Float64),
 				Mean: latent(0), Std: latent(1), Alpha: full(1), Beta: full(1), Parameters: []*torch.Tensor{one},
 				Contrast:       &loss.Contrast{Features: torch.Ones(torch.S(1, 2, 1), torch.Float64), Labels: torch.FromSlice([]int64{1}, 1)},
 				Reconstruction: &loss.Reconstruction{X: one, XRec: one, YRec: full(0.5), A: one, ARec: one},

@@ -49,6 +49,37 @@ func TestRandomCases(t *testing.T) {
 	}
 }
 
+// Newer methods, formulas and two training runs, in every form.
+func TestFrontier(t *testing.T) {
+	for _, o := range []Options{{DType: torch.Float64}, {DType: torch.Float32}, {DType: torch.Float64, Fused: true},
+		{DType: torch.Float32, Fused: true}} {
+		r := checkForm(t, testroot.Testdata("loss", "golden_frontier.json"), o)
+		require.True(t, r.OK(), "%+v: %v", o, append(r.Failures, r.Unknown...))
+		require.Equal(t, map[string]int{
+			"ignore_mask": 11, "ignore_loss": 15, "boostlu_forward": 8, "boostlu_loss": 9, "known_negatives": 8,
+			"group_regulariser": 3, "crisp_prior": 4, "crisp_risk": 3,
+			"scpnet_relation": 3, "scpnet_gcn": 2, "scpnet_splc": 3, "scpnet_consistency": 9, "scpnet_step": 1,
+			"hspnet_split": 1, "hspnet_gcn": 1,
+			"scob_loss": 2, "scob_infonce": 3, "scob_correlation": 1, "scob_mask": 1, "dualcoop": 2, "trajectories": 4,
+		}, r.Passed)
+	}
+}
+
+// A step of a run that is off by little is seen, and so is a run that nothing here replays.
+func TestFrontierFails(t *testing.T) {
+	top := read(t, testroot.Testdata("loss", "golden_frontier.json"))
+	all := top["trajectories"].([]any)
+	steps := all[0].(map[string]any)["float64"].(map[string]any)["steps"].([]any)
+	last := steps[len(steps)-1].(map[string]any)
+	last["gap_threshold"] = last["gap_threshold"].(float64) + 1e-8
+	other := map[string]any{"id": "crisp/x"}
+	top["cases"], top["trajectories"] = []any{}, append(all, other)
+	r := check(t, write(t, top), torch.Float64)
+	require.Equal(t, []string{"crisp/x"}, r.Unknown)
+	require.Len(t, r.Failures, 1)
+	require.Contains(t, r.Failures[0], "gap_threshold")
+}
+
 func TestTrajectories(t *testing.T) {
 	files, err := filepath.Glob(testroot.Testdata("loss", "trajectories", "*.json"))
 	require.NoError(t, err)

@@ -98,9 +98,13 @@ var errUnknown = fmt.Errorf("unknown method")
 
 func (k lossCases) Check(f *File, o Options, r *Report) error {
 	for _, s := range keys(f.Top) {
-		if !slices.Contains([]string{"about", "format", "dtype", "conventions", "shared_inputs", "lcg", "verification", "cases"}, s) {
+		if !slices.Contains([]string{"about", "format", "dtype", "conventions", "shared_inputs", "lcg", "verification",
+			"cases", "trajectories"}, s) {
 			r.Skip(s)
 		}
+	}
+	if err := checkRuns(f, o, r); err != nil {
+		return err
 	}
 	return k.each(f, o, func(c *lossCase, err error) error {
 		switch {
@@ -121,6 +125,9 @@ func (k lossCases) Check(f *File, o Options, r *Report) error {
 }
 
 func (k lossCases) Eval(f *File, o Options, emit func(string, any) error) error {
+	if err := evalRuns(f, o, emit); err != nil {
+		return err
+	}
 	return k.each(f, o, func(c *lossCase, err error) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.id, err)
@@ -139,7 +146,13 @@ func (c *lossCase) wide() torch.DType {
 
 // input reads an input onto the device.
 func (c *lossCase) input(name string, dtype torch.DType) *torch.Tensor {
-	t := c.inputs.get(name).tensor(dtype)
+	n := c.inputs.get(name)
+	var t *torch.Tensor
+	if m, ok := n.v.(map[string]any); ok && m["det"] != nil {
+		t = n.filled(dtype)
+	} else {
+		t = n.tensor(dtype)
+	}
 	if c.o.Device.Type == torch.DeviceCPU {
 		return t
 	}

@@ -174,6 +174,9 @@ func init() {
 	for name, run := range estimatorMethods {
 		lossMethods[name] = run
 	}
+	for name, run := range frontierMethods {
+		lossMethods[name] = run
+	}
 }
 
 // choice sets a parameter that is a choice from a hyper-parameter that is its name.

@@ -1,0 +1,57 @@
+package loss
+
+import "github.com/gospml/gospml/torch"
+
+// CRISP: the mean score of each class is held at its estimated frequency.
+func init() {
+	mustRegister(Entry{
+		ID:         "crisp",
+		WholeBatch: true,
+		Aliases:    []string{"class-priors", "class-prior-risk"},
+		Title:      "class-prior risk (experimental)",
+		Formula: "Σ_c [2π_c·mean_{y_c=1}(1 - p_c) + |mean p_c - π_c|], π estimated after each epoch; AN during " +
+			"warm-up",
+		Source: "Liu et al. 2023 (CRISP), arXiv 2309.13886, eq. (7)",
+		Notes: "Experimental: no code is public, and the paper trains a modification of the risk whose formula the " +
+			"text at hand does not hold. This is its eq. (7) on a batch, which stands for all photos; the sum over classes " +
+			"is the formula's own, whatever the reduction. A class without an estimate is left out. Known negatives count " +
+			"neither for the mean nor for the estimate; their own loss is their mean score. Parts: positive_part, " +
+			"alignment_part.",
+		Params: []Param{
+			{Name: "warmup", Doc: "epochs of AN before the risk",
+				Source: "ours, the paper warms up with AN and the text at hand has no number", Default: 1, Min: 1, Max: inf},
+			{Name: "every", Doc: "epochs between two estimates (read by the estimator)",
+				Source: "ours, after every epoch as in the paper's main table", Default: 1, Min: 1, Max: inf},
+			{Name: "delta", Doc: "δ of the estimator's bounds (read by the estimator)",
+				Source: "ours, the value of the paper's text", Default: 0.01, Min: 1e-12, Max: 1},
+			{Name: "tau", Doc: "τ of the estimator's bounds (read by the estimator)",
+				Source: "ours, the value of the paper's text", Default: 0.01, Max: inf},
+		},
+		Needs:     Observed | Epoch | Priors,
+		Estimator: "priors", EstimatorNeeds: SampleIDs | Epoch | Previous,
+		New: func(v Values, o Options) (Func, error) {
+			return func(b Batch) *torch.Tensor {
+				if b.Epoch <= v.whole("warmup") {
+					return o.Reduce(weightedNegatives(&b, 1, o.LogEps))
+				}
+				z := b.Z()
+				given := like(b.Prior, z)
+				known := mask(given.Eq(given), z) // NaN: no estimate
+				prior := given.NanToNum(0, 0, 0)
+				p, miss := z.Sigmoid(), z.Neg().Sigmoid()
+				seen := columnMean(b.Observed.EqScalar(1), miss)
+				positives := prior.Mul(seen).MulScalar(2)
+				alignment := columnMean(b.Observed.NeScalar(-1), p).Sub(prior).Abs()
+				b.report("positive_part", positives)
+				b.report("alignment_part", alignment)
+				return known.Mul(positives.Add(alignment)).Add(columnMean(b.Observed.EqScalar(-1), p)).Sum()
+			}, nil
+		},
+	})
+}
+
+// columnMean is the mean of each column's terms that count, 0 where none does.
+func columnMean(counts, terms *torch.Tensor) *torch.Tensor {
+	m := mask(counts, terms)
+	return m.Mul(terms).SumDim([]int{0}, false).Div(m.SumDim([]int{0}, false).ClampMin(1))
+}
