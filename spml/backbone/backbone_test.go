@@ -12,7 +12,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	require.Len(t, backbone.Names(), 17)
+	require.Len(t, backbone.Names(), 23)
 	require.Subset(t, backbone.Names(), []string{"convnext_xlarge", "mobilenet_v2", "resnet50", "small_cnn", "squeezenet1_1", "vit_large_patch16"})
 	_, err := backbone.New("vgg16", 3)
 	require.ErrorContains(t, err, `no model is called "vgg16"; there are convnext_base, `)

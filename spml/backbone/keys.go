@@ -68,6 +68,9 @@ func adapt(m Model, sd nn.StateDict) nn.StateDict {
 	case *ConvNeXt:
 		all = [][]rewrite{convNeXtOfTorchvision, convNeXtOfRelease}
 	case *ViT:
+		if m := m.(*ViT); m.bare {
+			return bareViT(m, sd)
+		}
 		all = [][]rewrite{viTOfTorchvision}
 	case *MobileNetV2:
 		return mobileNetOfTimm(sd)

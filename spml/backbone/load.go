@@ -14,12 +14,16 @@ type Loaded struct {
 	// out; the model's own stays.
 	HeadSkipped bool
 	FileClasses int
+	// Bare: the file has no classifier, as those of DINOv2 and SigLIP; the model's own stays.
+	Bare bool
 }
 
 // String is the report in a line, for a log.
 func (l *Loaded) String() string {
 	s := l.LoadReport.String()
-	if l.HeadSkipped && l.FileClasses == 0 {
+	if l.Bare {
+		s += "; the file has no classifier"
+	} else if l.HeadSkipped && l.FileClasses == 0 {
 		s += "; the file's classifier, a convolution, was left out"
 	} else if l.HeadSkipped {
 		s += fmt.Sprintf("; its classifier for %d classes was left out", l.FileClasses)
@@ -31,12 +35,18 @@ func (l *Loaded) String() string {
 // every other missing, unexpected or mis-shaped key is a *nn.LoadError, and then nothing was copied.
 func Load(m Model, sd nn.StateDict) (*Loaded, error) {
 	l := &Loaded{}
-	sd = adapt(m, sd)
+	if err := torch.Try(func() { sd = adapt(m, sd); Fit(m, sd) }); err != nil {
+		return l, err
+	}
 	weight, bias := m.HeadKey()+".weight", m.HeadKey()+".bias"
 	err := torch.Try(func() {
 		w, b := sd[weight], sd[bias]
 		if _, ok := m.(*SqueezeNet); ok && w == nil && b == nil {
 			l.HeadSkipped = true // torchvision's is a convolution
+			return
+		}
+		if v, ok := m.(*ViT); ok && v.bare && w == nil && b == nil {
+			l.HeadSkipped, l.Bare = true, true
 			return
 		}
 		if w == nil || b == nil {

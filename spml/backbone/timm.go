@@ -14,6 +14,11 @@ var timmNames = map[string]string{
 	"vit_base_patch16":  "vit_base_patch16_224",
 	"vit_base_patch32":  "vit_base_patch32_224",
 	"vit_large_patch16": "vit_large_patch16_224",
+
+	"vit_small_patch14_dinov2": "vit_small_patch14_dinov2", "vit_base_patch14_dinov2": "vit_base_patch14_dinov2",
+	"vit_large_patch14_dinov2": "vit_large_patch14_dinov2", "vit_base_patch16_siglip": "vit_base_patch16_siglip_224",
+	"vit_large_patch16_siglip":  "vit_large_patch16_siglip_256",
+	"vit_so400m_patch14_siglip": "vit_so400m_patch14_siglip_224",
 }
 
 // TimmName is timm's name of a model; ok is false where timm has no model with the same layers.

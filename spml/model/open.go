@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/torch"
@@ -65,6 +66,24 @@ func loadInto(m backbone.Model, path string) error {
 		return err
 	}
 	defer sd.Free()
+	Fit(m, sd)
 	_, err = nn.LoadStateDict(m, sd, true)
 	return err
 }
+
+// bodyOf are the tensors of a network's backbone under its own names.
+func bodyOf(m backbone.Model, sd nn.StateDict) nn.StateDict {
+	body := nn.StateDict{}
+	for k, t := range sd {
+		if rest, ok := strings.CutPrefix(k, "body."); ok && Base(m) != m {
+			body[rest] = t
+		}
+	}
+	if len(body) == 0 {
+		return sd
+	}
+	return body
+}
+
+// Fit makes a network ready for tensors of its own that were saved: a ViT's position table gets their size.
+func Fit(m backbone.Model, sd nn.StateDict) { backbone.Fit(Base(m), bodyOf(m, sd)) }
