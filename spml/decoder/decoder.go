@@ -130,6 +130,8 @@ func (c Config) options() []nn.Option {
 type Want struct {
 	Embeddings bool // z; needs the projection head
 	Attention  bool // the maps of the last cross-attention
+	// LabelwiseOnly leaves the logits out: another head stands on the embeddings f.
+	LabelwiseOnly bool
 }
 
 // Output is what a Decoder gives. Where nothing is wanted beside the logits, attention is computed without its maps.
@@ -168,6 +170,9 @@ func (d *Decoder) Forward(x *torch.Tensor, w Want) Output {
 		}
 	}
 	out.Labelwise = d.Encoder.Decoder.Norm.Forward(target)
+	if w.LabelwiseOnly {
+		return out
+	}
 	out.Logits = d.FC.Forward(out.Labelwise)
 	if w.Embeddings && len(d.Proj) > 0 {
 		z := d.Proj.Forward(out.Labelwise)

@@ -18,6 +18,7 @@ const (
 	HeadLinear    = "linear" // the backbone's own, on its pooled features
 	HeadDecoder   = "decoder"
 	HeadMLDecoder = "ml-decoder"
+	HeadBoostLU   = "boostlu"  // the backbone's own at each position of the feature map, positive scores raised
 	HeadDualCoOp  = "dualcoop" // learned prompts through a frozen CLIP
 )
 
@@ -26,6 +27,12 @@ type HeadSpec struct {
 	Head       string `json:"head,omitempty"`
 	Dim        int    `json:"decoder_dim,omitempty"`
 	Projection int    `json:"projection_dim,omitempty"` // of the decoder's embeddings; -1 = none
+	// Latent is the width of a label's latent behind the decoder, of mime and smile; LatentBeta adds Beta distributions.
+	Latent     int  `json:"latent_dim,omitempty"`
+	LatentBeta bool `json:"latent_beta,omitempty"`
+	// Boost is BoostLU's α; BoostEval applies it when the model is used, not while it is trained.
+	Boost     float64 `json:"boost,omitempty"`
+	BoostEval bool    `json:"boost_eval,omitempty"`
 }
 
 // NewHead gives a body a head that looks at its feature map. What it returns is the whole network: its tensors are
@@ -39,11 +46,25 @@ var heads = struct {
 }{by: map[string]NewHead{
 	HeadDecoder: func(body backbone.Model, s HeadSpec, classes int, g *torch.Generator) (backbone.Model, error) {
 		d, err := decoder.New(decoder.Config{InFeatures: body.FeatureDim(), Classes: classes, Dim: s.Dim, Projection: s.Projection, Generator: g})
-		return &decoded{Body: body, Decoder: d, dim: body.FeatureDim()}, err
+		if err != nil || s.Latent == 0 {
+			return &decoded{Body: body, Decoder: d, dim: body.FeatureDim()}, err
+		}
+		l, err := decoder.NewLatent(d, s.Latent, s.LatentBeta)
+		return &Enhanced{Body: body, Decoder: d, Latent: l, dim: body.FeatureDim()}, err
 	},
 	HeadMLDecoder: func(body backbone.Model, s HeadSpec, classes int, g *torch.Generator) (backbone.Model, error) {
 		d, err := decoder.NewML(decoder.MLConfig{InFeatures: body.FeatureDim(), Classes: classes, Dim: s.Dim, Dropout: 0.1, Generator: g})
 		return &grouped{Body: body, ML: d, dim: body.FeatureDim()}, err
+	},
+	HeadBoostLU: func(body backbone.Model, s HeadSpec, _ int, _ *torch.Generator) (backbone.Model, error) {
+		if !MeanPooled(body) {
+			return nil, fmt.Errorf("--head %s needs a backbone whose features are the mean of its feature map: a ResNet, "+
+				"MobileNetV2 or SqueezeNet", HeadBoostLU)
+		}
+		if !(s.Boost > 0) {
+			return nil, fmt.Errorf("boost is %v, want a factor above 0", s.Boost)
+		}
+		return &boosted{Body: body, spec: s}, nil
 	},
 }}
 
@@ -81,7 +102,9 @@ func WithHead(body backbone.Model, s HeadSpec, classes int, g *torch.Generator) 
 	if err != nil {
 		return nil, err
 	}
-	body.SetHead(nil)
+	if _, keeps := m.(*boosted); !keeps {
+		body.SetHead(nil)
+	}
 	return m, nil
 }
 

@@ -77,6 +77,14 @@ func Base(m backbone.Model) backbone.Model {
 	return m
 }
 
+// Linear is the linear classifier that a network's own head is or is made of; nil for any other head.
+func Linear(m backbone.Model) *nn.Linear {
+	if b, ok := m.(*boosted); ok {
+		return b.Body.Head()
+	}
+	return m.Head()
+}
+
 // Fix computes what stays the same until the returned function is called.
 func Fix(m backbone.Model) (loosen func(), err error) {
 	f, ok := m.(Fixer)

@@ -13,7 +13,8 @@ import (
 // everywhere. They keep out what cannot be meant (a size whose square does not fit into a word); what a machine can
 // hold is not their business. Settings may have narrower ones of their own.
 var bounds = map[string][2]float64{
-	"log_eps": {0, 1}, "context": {0, 76}, "decoder_dim": {0, 8192}, "queue_size": {-1, 1 << 20}, "stages": {0, 2},
+	"log_eps": {0, 1}, "context": {0, 76}, "boost": {0, 1e6}, "decoder_dim": {0, 8192}, "queue_size": {-1, 1 << 20},
+	"stages":          {0, 2},
 	"stage_one_delta": {0, 1}, "stage_one_lr": {0, 1e30}, "freeze_at": {0, 100}, "image_size": {0, 4096},
 	"epochs": {0, 100_000}, "batch_size": {0, 1 << 20}, "lr": {0, 1e30}, "head_lr": {0, 1e30}, "latent_dim": {0, 4096},
 	"weight_decay": {0, 1e6}, "momentum": {0, 1}, "warmup_epochs": {0, 100_000}, "freeze_epochs": {0, 100_000}, "clip_norm": {0, 1e12}, "ema": {0, 1},

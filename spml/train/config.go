@@ -75,14 +75,19 @@ type Config struct {
 	// validation rows' full labels.
 	Expected string `yaml:"expected_positives,omitempty"`
 	Mode     string `yaml:"mode"`
-	// Head is what looks at the backbone's feature map: linear (the mean of it), decoder (LAC's label-wise decoder) or
-	// ml-decoder.
+	// Head is what looks at the backbone's feature map: linear (the mean of it), boostlu (linear at each position, with
+	// positive ones raised before the mean), decoder (LAC's label-wise decoder) or ml-decoder.
 	Head string `yaml:"head"`
 	// Context is the length of dualcoop's learned contexts, 16 by default; ClassContext gives each class its own.
 	Context      int  `yaml:"context,omitempty"`
 	ClassContext bool `yaml:"class_context,omitempty"`
-	DecoderDim   int  `yaml:"decoder_dim,omitempty"` // width of a decoder's tokens; 256 by default, 2048 in the paper
-	QueueSize    int  `yaml:"queue_size,omitempty"`  // of lac: pairs of embeddings that are remembered; 512 by default, -1 = none
+	// Boost is the factor of positive positions of class maps, of --head boostlu; 5 by default. With BoostEval it applies
+	// when the model is used, not while it is trained.
+	Boost      float64 `yaml:"boost,omitempty"`
+	BoostEval  bool    `yaml:"boost_eval,omitempty"`
+	DecoderDim int     `yaml:"decoder_dim,omitempty"` // width of a decoder's tokens; 256 by default, 2048 in the paper
+	// of lac: pairs of embeddings that are remembered; 512 by default, -1 = none
+	QueueSize int `yaml:"queue_size,omitempty"`
 	// Stages 2 trains lac in two stages: plc first, whose best weights the second stage starts from. 2 is lac's default, 1
 	// trains it end to end.
 	Stages int `yaml:"stages,omitempty"`
@@ -345,7 +350,7 @@ func (c Config) absolute() (Config, error) {
 	var options []string
 	for part := range strings.SplitSeq(c.DataOptions, ",") {
 		name, value, _ := strings.Cut(part, "=")
-		if (name == "images" || name == "classes") && value != "" {
+		if (name == "images" || name == "classes" || name == "groups") && value != "" {
 			a, err := filepath.Abs(value)
 			if err != nil {
 				return c, err

@@ -184,6 +184,7 @@ func openSaved(ctx context.Context, dir string, c Config, from string, ev Events
 	if err != nil {
 		return nil, nil, err
 	}
+	model.Fit(n.model, sd)
 	if _, err := nn.LoadStateDict(n.model, sd, true); err != nil {
 		return nil, nil, errors.Join(err, n.close())
 	}

@@ -18,7 +18,7 @@ import (
 type fineTune struct {
 	*network
 	place map[int]int // row -> place among the training rows
-	head  *latentHead // nil for the model's own linear head
+	head  *latentHead // nil for the model's own head
 }
 
 func newFineTune(s *session) (*fineTune, error) {
@@ -26,11 +26,11 @@ func newFineTune(s *session) (*fineTune, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.maps && !model.MeanPooled(n.model) {
+	if (s.maps || s.method.Mask != nil) && !model.MeanPooled(n.model) {
 		return nil, errors.Join(&ConfigError{Msg: s.c.Method + " needs score maps whose mean is the score, which " + s.c.Backbone + " does not have; take a ResNet, MobileNetV2 or SqueezeNet"}, n.close())
 	}
 	f := &fineTune{network: n, place: map[int]int{}}
-	if s.c.Head == HeadLinear {
+	if s.c.Head == HeadLinear || s.c.Head == HeadBoostLU {
 		n.setHead(drawHead(s.random, s.ds.C(), n.model.FeatureDim()))
 		nn.SetDropout(n.model, 0) // the papers' classifier is a linear layer on the pooled features
 	}
@@ -41,7 +41,7 @@ func newFineTune(s *session) (*fineTune, error) {
 		}
 		s.ev.note(taken)
 	}
-	if s.latent {
+	if _, ok := n.model.(*model.Enhanced); s.latent && !ok {
 		f.head = newLatentHead(s.ds.C(), n.model.FeatureDim(), s.c.LatentDim, s.betas, s.torch)
 		compute.Place(f.head, s.device)
 	}
@@ -129,13 +129,27 @@ func float32s(v *view, b *loss.Batch) {
 }
 
 func (f *fineTune) finish(v *view, b *loss.Batch) {
-	f.cast(func() { f.head.forward(v.pooled, b) })
+	f.cast(func() { f.latents(v.pooled, b) })
 	float32s(v, b)
 }
 
 func (f *fineTune) linear() (x, weight, bias *torch.Tensor) { return nil, nil, nil }
 
-func (f *fineTune) whole() []*torch.Tensor { return f.head.parameters() }
+func (f *fineTune) whole() []*torch.Tensor {
+	if e, ok := f.model.(*model.Enhanced); ok && f.latent {
+		return append(nn.Parameters(e.Latent), nn.Parameters(e.Decoder.FC)...)
+	}
+	return f.head.parameters()
+}
+
+// latents fills a batch from what the latents stand on: pooled features, or label-wise embeddings.
+func (f *fineTune) latents(x *torch.Tensor, b *loss.Batch) {
+	if e, ok := f.model.(*model.Enhanced); ok {
+		enhance(e, x, f.torch, b)
+		return
+	}
+	f.head.forward(x, b)
+}
 
 // compute is forward in the precision that is set.
 func (f *fineTune) compute(v *view, b *loss.Batch) error {
@@ -144,11 +158,18 @@ func (f *fineTune) compute(v *view, b *loss.Batch) error {
 		return err
 	}
 	switch {
+	case f.method.Mask != nil:
+		return f.threeViews(v, x, v.epoch, b)
 	case f.entry.Needs&loss.StrongView != 0:
 		return f.twoViews(v, x, v.epoch, b)
-	case f.head != nil:
-		if v.pooled = f.model.Features(x); !v.split {
-			f.head.forward(v.pooled, b)
+	case f.latent:
+		if e, ok := f.model.(*model.Enhanced); ok {
+			v.pooled = e.Labelwise(x)
+		} else {
+			v.pooled = f.model.Features(x)
+		}
+		if !v.split {
+			f.latents(v.pooled, b)
 		}
 	case f.maps:
 		h := f.model.Head()

@@ -21,8 +21,14 @@ func (c *Config) headSpec() model.HeadSpec {
 		return model.HeadSpec{}
 	}
 	h := model.HeadSpec{Head: c.Head, Dim: c.DecoderDim}
+	if c.Head == HeadBoostLU {
+		h.Boost, h.BoostEval = c.Boost, c.BoostEval
+	}
 	if c.Head == HeadDecoder {
 		h.Projection = decoder.None
+		if m := c.method(); latent(m.Loss) {
+			h.Latent, h.LatentBeta = c.LatentDim, m.Needs(loss.BetaParameters)
+		}
 		if c.QueueSize != 0 { // the embeddings are contrasted
 			h.Projection = c.method().Projection
 		}
@@ -78,6 +84,7 @@ func startFrom(m backbone.Model, dir string) (string, error) {
 		sd = nn.StateDict{m.HeadKey() + ".weight": w, m.HeadKey() + ".bias": sd["bias"]}
 	}
 	var fresh, unused []string
+	model.Fit(m, sd)
 	own := nn.StateDictOf(m)
 	err = torch.Try(func() {
 		torch.NoGrad(func() {
@@ -124,7 +131,10 @@ func (c *Config) resolveHead(m *method.Method) error {
 	twoViews := e.Needs&loss.StrongView != 0 && c.Mode != Frozen
 	if twoViews {
 		view := StrongViews()[0]
-		if c.Form == "paper" {
+		switch {
+		case m.Mask != nil:
+			view = "ignore"
+		case c.Form == "paper":
 			view = StrongViews()[1] // as printed
 		}
 		def(&c.StrongView, view)
@@ -157,13 +167,31 @@ func (c *Config) resolveHead(m *method.Method) error {
 		if c.Mode == Frozen {
 			return fail("--frozen trains a linear head on pooled features; --head %s needs the feature maps: leave --frozen out", c.Head)
 		}
-		if latent(e) || e.Needs&loss.ScoreMaps != 0 {
+		if latent(e) && c.Head != HeadDecoder || e.Needs&loss.ScoreMaps != 0 || m.Mask != nil {
+			return fail("%s has a head of its own, so it does not take --head %s", e.ID, c.Head)
+		}
+	case HeadBoostLU:
+		def(&c.Boost, 5)
+		switch {
+		case c.Backbone == BackboneClip:
+			return fail("--head %s stands on a convolutional backbone; with --backbone clip take linear", c.Head)
+		case c.Mode == Frozen:
+			return fail("--frozen trains a linear head on pooled features; --head %s needs the feature maps: leave --frozen "+
+				"out", c.Head)
+		case latent(e) || e.Needs&loss.ScoreMaps != 0 || m.Mask != nil:
 			return fail("%s has a head of its own, so it takes --head linear only", e.ID)
 		}
 	default:
-		return fail("no head is called %q; there are %s, %s, %s", c.Head, HeadLinear, HeadDecoder, HeadMLDecoder+", "+HeadDualCoOp)
+		return fail("no head is called %q; there are %s, %s, %s, %s", c.Head, HeadLinear, HeadBoostLU, HeadDecoder,
+			HeadMLDecoder+", "+HeadDualCoOp)
 	}
 	switch {
+	case c.Boost != 0 && c.Head != HeadBoostLU || c.BoostEval && c.Head != HeadBoostLU:
+		return fail("boost is the factor of --head %s", HeadBoostLU)
+	case c.Boost < 0:
+		return fail("boost is %v, want a factor above 0; 1 changes nothing", c.Boost)
+	case m.Mask != nil && c.Mode == Frozen:
+		return fail("%s masks photos by the network's class maps, which --frozen does not have: leave it out", e.ID)
 	case embeds && c.Head != HeadDecoder:
 		return fail("%s contrasts label-wise embeddings, which the label-wise decoder gives: fine-tune with --head decoder", e.ID)
 	case !embeds && c.QueueSize != 0 || m.First == "" && c.Stages > 1:
@@ -171,7 +199,8 @@ func (c *Config) resolveHead(m *method.Method) error {
 	case twoViews && strongViews[c.StrongView] == nil:
 		return fail("no strong view is called %q; there are %s", c.StrongView, strings.Join(StrongViews(), ", "))
 	case !twoViews && c.StrongView != "":
-		return fail("strong_view is for methods that compare two views while fine-tuning (plc, lac), not for %s", e.ID)
+		return fail("strong_view is for methods that compare two views while fine-tuning (plc, lac, ignore), not for %s",
+			e.ID)
 	case c.StageOneDelta < 0 || c.StageOneDelta >= 1:
 		return fail("stage_one_delta is %v, want a probability below 1", c.StageOneDelta)
 	case c.StageOneDelta != 0 && c.Stages < 2:

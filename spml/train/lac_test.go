@@ -123,7 +123,7 @@ func TestHeadErrors(t *testing.T) {
 	}{
 		{func(c *Config) { c.Head = "tree" }, "no head is called"},
 		{func(c *Config) { c.Method, c.Head = "lac", HeadLinear }, "--head decoder"},
-		{func(c *Config) { c.Method, c.Head = "mime", HeadDecoder }, "a head of its own"},
+		{func(c *Config) { c.Method, c.Head = "mime", HeadMLDecoder }, "a head of its own"},
 		{func(c *Config) { c.Stages = 2 }, "belong to lac"},
 		{func(c *Config) { c.Method, c.Stages = "lac", 3 }, "want 0 to 2"},
 		{func(c *Config) { c.EMABest = true }, "set ema too"},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -18,7 +19,9 @@ const latentSamples = 10
 // v_c·q_c + b_c. With beta it also gives α_c and β_c, softplus of linear maps, and a draw from Beta(α_c, β_c) as the
 // enhanced label.
 //
-// The papers have a label-wise decoder before the latents, so their numbers cannot be expected.
+// The papers have a label-wise decoder before the latents (--head decoder, enhance): their numbers cannot be expected
+// of
+// this one.
 type latentHead struct {
 	P, Q, S, R, V, B *torch.Tensor // [d, D], [C, d], [d, D], [C, d], [C, d], [C]
 	A, AB            *torch.Tensor // [2C, D], [2C]: of the Beta distributions; nil without
@@ -54,14 +57,35 @@ func (h *latentHead) forward(x *torch.Tensor, b *loss.Batch) {
 	b.Mean = x.Matmul(h.P.T()).Unsqueeze(1).Add(h.Q) // [B, C, d]
 	s := x.Matmul(h.S.T()).Unsqueeze(1).Add(h.R)
 	b.Std = s.Clamp(-12, 12).MulScalar(0.5).Exp()
-	// The mean of k normal draws is one normal draw with 1/√k of the deviation.
-	noise := torch.Empty(torch.S(n, c, d), torch.Float32).Normal_(0, 1/math.Sqrt(latentSamples), h.random).Send(x.Device()) // the CPU's draws on every device
-	b.Logits = b.Mean.Add(b.Std.Mul(noise)).Mul(h.V).SumDim([]int{2}, false).Add(h.B)
+	b.Logits = b.Mean.Add(b.Std.Mul(latentNoise(h.random, x.Device(), n, c, d))).Mul(h.V).SumDim([]int{2}, false).Add(h.B)
 	if h.A != nil {
 		ab := torch.Linear(x, h.A, h.AB).Softplus(1, 20).AddScalar(1e-3)
 		b.Alpha, b.Beta = ab.Slice(1, 0, c, 1), ab.Slice(1, c, 2*c, 1)
-		const margin = 1e-4 // the logarithms of d stay finite
-		b.Soft = label.SampleBeta(b.Alpha, b.Beta, h.random).Clamp(margin, 1-margin)
+		b.Soft = enhancedLabels(b.Alpha, b.Beta, h.random)
+	}
+}
+
+// latentNoise is the mean of latentSamples normal draws, one draw with 1/√k of the deviation: the CPU's on every
+// device.
+func latentNoise(g *torch.Generator, d torch.Device, shape ...int) *torch.Tensor {
+	return torch.Empty(shape, torch.Float32).Normal_(0, 1/math.Sqrt(latentSamples), g).Send(d)
+}
+
+// enhancedLabels are drawn from Beta distributions; the logarithms of them stay finite.
+func enhancedLabels(alpha, beta *torch.Tensor, g *torch.Generator) *torch.Tensor {
+	const margin = 1e-4
+	return label.SampleBeta(alpha, beta, g).Clamp(margin, 1-margin)
+}
+
+// enhance fills logits, latents and enhanced labels of a batch from label-wise embeddings f [B, C, D].
+func enhance(h *model.Enhanced, f *torch.Tensor, g *torch.Generator, b *loss.Batch) {
+	l := h.Latent.Forward(f)
+	b.Mean, b.Std = l.Mean, l.Std
+	z := l.Mean.Add(l.Std.Mul(latentNoise(g, f.Device(), l.Mean.Shape()...)))
+	b.Logits = h.Logits(f, z)
+	if l.Alpha != nil {
+		b.Alpha, b.Beta = l.Alpha, l.Beta
+		b.Soft = enhancedLabels(l.Alpha.ToDType(torch.Float32), l.Beta.ToDType(torch.Float32), g)
 	}
 }
 

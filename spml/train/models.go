@@ -17,6 +17,7 @@ const (
 	HeadLinear    = model.HeadLinear
 	HeadDecoder   = model.HeadDecoder
 	HeadMLDecoder = model.HeadMLDecoder
+	HeadBoostLU   = model.HeadBoostLU
 )
 
 // BuiltinClip as Config.Clip is the small CLIP of this module, which knows drawn shapes only.

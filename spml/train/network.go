@@ -151,7 +151,7 @@ func (n *network) scores(ctx context.Context, phase string, epoch int, rows []in
 
 // setHead copies a trained head into the model.
 func (n *network) setHead(weight, bias *torch.Tensor) {
-	h := n.model.Head()
+	h := model.Linear(n.model)
 	torch.NoGrad(func() {
 		h.Weight.Copy_(weight)
 		h.Bias.Copy_(bias)

@@ -230,7 +230,8 @@ func (p *Processes) same(c Config, e Environment) error {
 
 // fields are what a forward pass leaves for loss and estimator, each with a row for each image.
 func fields(v *view, b *loss.Batch) []**torch.Tensor {
-	return []**torch.Tensor{&v.pooled, &b.Logits, &b.Strong, &b.Maps, &b.Mean, &b.Std, &b.Alpha, &b.Beta, &b.Soft, &v.weak, &v.strong}
+	return []**torch.Tensor{&v.pooled, &b.Logits, &b.Strong, &b.Maps, &b.Mean, &b.Std, &b.Alpha, &b.Beta, &b.Soft,
+		&v.weak, &v.strong, &v.masked}
 }
 
 // together makes the view and the batch of all processes' parts. Its tensors are leaves with a gradient.

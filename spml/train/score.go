@@ -1,6 +1,8 @@
 package train
 
 import (
+	"slices"
+
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/metric"
@@ -14,9 +16,15 @@ type Scores struct {
 }
 
 // PerClass is the average precision of each class in 0…1 against labels of the whole data set [N, C], by the rules of
-// the papers: equal scores share one precision, a class without positives counts as 0.
+// the papers: equal scores share one precision, a class without positives counts as 0. Labels of -1 are not known:
+// their
+// scores do not count, and a class without a known label is NaN.
 func (s *Scores) PerClass(ds *data.Dataset, labels []int8) ([]float64, error) {
-	return metric.AveragePrecision(s.Values, ds.Gather(labels, s.Rows), ds.C(), metric.Step)
+	y, form := ds.Gather(labels, s.Rows), metric.Step
+	if slices.Contains(y, -1) {
+		form = metric.OpenImages
+	}
+	return metric.AveragePrecision(s.Values, y, ds.C(), form)
 }
 
 // MAP is the mean of PerClass in percent.

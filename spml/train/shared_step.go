@@ -104,7 +104,7 @@ func (t *trainer) outputs(v *view, b *loss.Batch, graph *bool) error {
 		var bad error
 		err := torch.Try(func() {
 			*b = loss.Batch{}
-			v.pooled, v.weak, v.strong = nil, nil, nil
+			v.pooled, v.weak, v.strong, v.masked = nil, nil, nil, nil
 			n, micro := len(v.places), t.p.Micro
 			if *graph = micro <= 0 || micro >= n || t.latent; *graph {
 				bad = t.forward(v, t.places(v), b)

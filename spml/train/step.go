@@ -243,8 +243,10 @@ func (t *trainer) value(v *view, at *torch.Tensor, b *loss.Batch, share float64)
 
 // stepOf is a view as the method sees it.
 func (t *trainer) stepOf(v *view, at *torch.Tensor, b *loss.Batch) *label.Step {
-	v.step = &label.Step{Batch: b, Places: v.places, At: at, Epoch: t.p.Epoch, Weak: v.weak, Strong: v.strong}
-	v.step.LR = t.step.Optimizer.Groups()[t.body].LR
+	v.step = &label.Step{
+		Batch: b, Places: v.places, At: at, Epoch: t.p.Epoch, Weak: v.weak, Strong: v.strong, Masked: v.masked,
+		LR: t.step.Optimizer.Groups()[t.body].LR,
+	}
 	if v.flip != nil {
 		v.step.Flip = v.flip[v.from : v.from+len(v.places)]
 	}

@@ -154,6 +154,7 @@ type view struct {
 	split  bool          // the batch is shared among processes: what cannot be computed in parts is left to finish
 	pooled *torch.Tensor // features [B, D] for finish
 
+	masked       *torch.Tensor // logits [B, C] of the masked view, which forward leaves for the estimator
 	weak, strong *torch.Tensor // label-wise embeddings of both views [B, C, D], which forward leaves for the estimator
 
 	step *label.Step // as the estimator has filled it
@@ -464,7 +465,7 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valSco
 	val, rows := t.ds.Rows(data.Val), t.ds.Rows(data.Test)
 	against := t.ds.Labels
 	if rec.ValObserved = t.valObserved(); rec.ValObserved {
-		if against = positives(t.ds.Observed); against == nil && t.c.ValLabels == "single" {
+		if against = shown(t.ds, val); against == nil && t.c.ValLabels == "single" {
 			return nil, nil, false, fmt.Errorf("%w: %s has no observed labels to validate on", ErrData, t.ds.Name)
 		}
 	}
@@ -512,6 +513,8 @@ func (s *session) valObserved() bool { return s.c.ValLabels == "single" || !labe
 func (s *session) scoringNotes() {
 	if len(s.ds.Rows(data.Val)) == 0 {
 		s.ev.note("val mAP: n/a, because no row is a validation row; the last epoch's model is kept")
+	} else if s.valObserved() && slices.Contains(shown(s.ds, s.ds.Rows(data.Val)), -1) {
+		s.ev.note("val mAP is against the observed labels, positive and negative; what is not known does not count")
 	} else if s.valObserved() {
 		s.ev.note("val mAP is against the observed labels, where what is not observed counts as absent: it is lower than with full labels, and chooses the epoch")
 	}
@@ -522,15 +525,25 @@ func (s *session) scoringNotes() {
 	}
 }
 
-// positives are observed labels as full ones: what is not positive is negative.
-func positives(observed []int8) []int8 {
-	if observed == nil {
+// shown are observed labels as labels to score against: what is not positive is negative. Where negatives of the given
+// rows are known, only what is known counts: unknown labels are -1, as metric.OpenImages reads them.
+func shown(ds *data.Dataset, rows []int) []int8 {
+	if ds.Observed == nil {
 		return nil
 	}
-	m := make([]int8, len(observed))
-	for i, y := range observed {
-		if y == 1 {
+	var unknown int8
+	for _, r := range rows {
+		if slices.Contains(ds.ObservedRow(r), -1) {
+			unknown = -1
+		}
+	}
+	m := make([]int8, len(ds.Observed))
+	for i, y := range ds.Observed {
+		switch y {
+		case 1:
 			m[i] = 1
+		case 0:
+			m[i] = unknown
 		}
 	}
 	return m

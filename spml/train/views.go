@@ -6,6 +6,7 @@ import (
 	"github.com/gospml/gospml/data/augment"
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/spml/input"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
@@ -19,6 +20,7 @@ const strongView = 1
 var strongViews = map[string]func(side int) augment.Pipeline{
 	"lac":       augment.LACStrong,
 	"lac-paper": augment.LACPaper,
+	"ignore":    augment.Ignore,
 	"crop": func(n int) augment.Pipeline {
 		return augment.Pipeline{augment.RandomFlip(), augment.RandomResizedCrop{W: n, H: n, Scale: [2]float64{0.5, 1}, Filter: pixel.Bilinear}}
 	},
@@ -26,8 +28,9 @@ var strongViews = map[string]func(side int) augment.Pipeline{
 
 // StrongViews are the names of the strong views of methods that compare two, the default first, then the default of the
 // paper's form: lac is that of LAC's released code (flip, Cutout, RandAugment, colour jitter, grey), lac-paper has no
-// jitter and no grey, crop is a flip and a crop of half the area or more.
-func StrongViews() []string { return []string{"lac", "lac-paper", "crop"} }
+// jitter and no grey, crop is a flip and a crop of half the area or more, ignore IGNORE's flip and three operations of
+// torchvision's RandAugment.
+func StrongViews() []string { return []string{"lac", "lac-paper", "crop", "ignore"} }
 
 // strong turns the images of a view into their strongly augmented, normalised tensor. Its flips are drawn apart from
 // the weak view's. Draws depend on (seed, epoch, row), nothing else.
@@ -68,4 +71,31 @@ func (f *fineTune) twoViews(v *view, weak *torch.Tensor, epoch int, b *loss.Batc
 	}
 	b.Logits, b.Strong = half(z, 0), half(z, 1)
 	return nil
+}
+
+// threeViews runs the weak, the strong and the masked images through the model, one after the other, so that live batch
+// normalisation sees three batches. The masked ones show what the method's mask keeps of the weak ones, 0 (ImageNet's
+// mean colour) elsewhere; their logits have no gradient.
+func (f *fineTune) threeViews(v *view, weak *torch.Tensor, epoch int, b *loss.Batch) error {
+	strong, err := f.strong(v, epoch)
+	if err != nil {
+		return err
+	}
+	h := f.model.Head()
+	maps := torch.Linear(f.model.FeatureMap(weak).Permute(0, 2, 3, 1), h.Weight, h.Bias).Permute(0, 3, 1, 2)
+	b.Logits = maps.MeanDim([]int{2, 3}, false)
+	b.Strong = f.model.Forward(strong)
+	rows := make([]int, len(v.places))
+	for i, p := range v.places {
+		rows[i] = f.train[p]
+	}
+	observed := compute.Upload(f.device, f.ds.Gather(f.ds.Observed, rows), len(rows), f.ds.C())
+	torch.NoGrad(func() {
+		var mask *torch.Tensor
+		mask, _, err = f.method.Mask(f.values).Keep(maps.ToDType(torch.Float32), observed, weak.Size(2), weak.Size(3))
+		if err == nil {
+			v.masked = f.model.Forward(weak.Mul(mask.ToDType(weak.DType())))
+		}
+	})
+	return err
 }

@@ -20,8 +20,10 @@ type completion = func(cmd *cobra.Command, args []string, typed string) ([]strin
 func addCompletion(cmd *cobra.Command) {
 	for name, f := range map[string]completion{
 		"method": completeLoss, "methods": methodList, "recipe": recipes, "backbone": fixed(backbone.Names()...), "mode": fixed(train.Frozen, train.FineTune),
-		"head": fixed(train.HeadLinear, train.HeadDecoder, train.HeadMLDecoder), "progress": fixed(progressAuto, progressBar, progressPlain, progressJSON, progressOff), "as": fixed(reproduce.DataSets...),
-		"part": fixed("train", "val", "test"), "label": classesOfRun, "data": dataSets,
+		"head":     fixed(train.HeadLinear, train.HeadBoostLU, train.HeadDecoder, train.HeadMLDecoder),
+		"progress": fixed(progressAuto, progressBar, progressPlain, progressJSON, progressOff),
+		"as":       fixed(reproduce.DataSets...),
+		"part":     fixed("train", "val", "test"), "label": classesOfRun, "data": dataSets,
 	} {
 		if cmd.Flags().Lookup(name) != nil {
 			// An error says that the command has said it itself.
