@@ -14,7 +14,7 @@ INFER_PYTHON ?= $(ENGINES)/bin/python
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 APIDIFF      = golang.org/x/exp/cmd/apidiff@v0.0.0-20261014143641-f0251eb4aa3e
 
-.PHONY: reference install help setup cuda gpu-check build test ci nightly sanitize compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train bench-infer race fuzz soak lint vet format staticcheck api api-record clean
+.PHONY: reference install help setup cuda gpu-check build test ci nightly sanitize compat torchrun features demo bench bench-peers bench-images bench-losses bench-lac bench-train bench-infer bench-folder race fuzz soak lint vet format staticcheck api api-record clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -97,6 +97,10 @@ bench-lac: setup $(PEER_PYTHON) ## a training step of LAC at full size beside Py
 bench-infer: setup $(INFER_PYTHON) ## whole networks beside PyTorch's forms, ONNX Runtime and OpenVINO; BENCH_ARGS="--networks resnet50 --batches 1"
 	$(GO) build -o bin/ ./bench/side
 	mkdir -p build/onnx && GOSPML_ONNX=$$PWD/build/onnx $(INFER_PYTHON) bench/peers/infer.py bin/side results/infer_cpu.csv $(BENCH_ARGS)
+
+bench-folder: setup $(INFER_PYTHON) ## a folder of JPEG files to labels beside PyTorch's DataLoader and ONNX Runtime behind Pillow
+	$(GO) build -o bin/ ./bench/side
+	mkdir -p build/onnx && GOSPML_ONNX=$$PWD/build/onnx $(INFER_PYTHON) bench/peers/folder.py bin/side $(DATA)/data/miml/images results/folder_cpu.csv $(BENCH_ARGS)
 
 $(ENGINES)/bin/python:
 	python3 -m venv $(ENGINES) && $(ENGINES)/bin/pip install -q -r bench/peers/requirements-infer.txt || { rm -rf $(ENGINES); exit 1; }

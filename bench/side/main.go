@@ -2,6 +2,7 @@
 //
 //	side serve DATA            reads "case iterations" lines, answers with seconds per call; "case value": a loss's value, or "none"
 //	side infer THREADS FORM    a network's pass for "network batch iterations" lines; FORM is frozen, bf16 or plain
+//	side folder NETWORK DIR N  N JPEG files to labels: images per second of all, of decoding, of the network; peak MiB
 //	side lac OPTION…           a training step of LAC for each line: bf16, contiguous, checkpoint, threads=N
 //	side first WEIGHTS PHOTO   classifies one photo with ImageNet's MobileNetV2 and prints the class
 package main
@@ -33,6 +34,14 @@ func main() {
 		if err := torch.Do(func() error { return serve(os.Args[2]) }); err != nil {
 			log.Fatal(err)
 		}
+	case len(os.Args) == 5 && os.Args[1] == "folder":
+		n, err := strconv.Atoi(os.Args[4])
+		if err == nil {
+			err = folder(os.Args[2], os.Args[3], n)
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
 	case len(os.Args) == 4 && os.Args[1] == "infer":
 		threads, err := strconv.Atoi(os.Args[2])
 		if err == nil {
@@ -55,7 +64,7 @@ func main() {
 		}
 	default:
 		log.Fatal("usage: side serve DATA | side first WEIGHTS PHOTO | side step features|photos DATA | " +
-			"side lac OPTION… | side infer THREADS FORM")
+			"side lac OPTION… | side infer THREADS FORM | side folder NETWORK DIR N")
 	}
 }
 
