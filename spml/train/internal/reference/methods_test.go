@@ -21,7 +21,8 @@ func TestMethodsWithoutReference(t *testing.T) {
 		id     string
 		atMost int // epochs
 		mAP    float64
-	}{{"bce-ls", 3, 85}, {"en-cl", 3, 85}, {"en-scl", 3, 85}, {"mime", 4, 80}, {"smile", 4, 80}, {"smile-classifier", 3, 60}} {
+	}{{"bce-ls", 3, 85}, {"en-cl", 3, 85}, {"en-scl", 3, 85}, {"mime", 4, 80}, {"smile", 4, 80}, {"smile-classifier", 3,
+		60}, {"crisp", 3, 80}, {"l48", 3, 85}} {
 		t.Run(m.id, func(t *testing.T) {
 			c := mimlConfig(t, m.id, 1200)
 			c.Epochs, c.Run = m.atMost, filepath.Join(t.TempDir(), "run")
@@ -102,7 +103,8 @@ func TestConsistencyOfTwoViews(t *testing.T) {
 
 // TestEveryMethodIsAccountedFor: a method is trained by the reference runs, by one of the tests above, or refused with a reason.
 func TestEveryMethodIsAccountedFor(t *testing.T) {
-	trained := []string{"bce-ls", "en-cl", "en-scl", "mime", "smile", "smile-classifier", "vlpl", "gpr", "plc", "lac"}
+	trained := []string{"bce-ls", "en-cl", "en-scl", "mime", "smile", "smile-classifier", "vlpl", "gpr", "plc", "lac",
+		"ignore", "crisp", "l48"}
 	for _, m := range referenceMethods {
 		trained = append(trained, m.id)
 	}
