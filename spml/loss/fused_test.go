@@ -72,7 +72,7 @@ func TestNoWeakSymbols(t *testing.T) {
 		"avx512": {"-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma", "-mf16c"},
 		"avx2":   {"-mavx2", "-mfma", "-mf16c"},
 	} {
-		objects := map[string][]string{"set": nil, "batch": nil}
+		objects := map[string][]string{"set": nil, "batch": nil, "frozen": nil}
 		for _, line := range regexp.MustCompile(`(?m)^  X\((\w+), (\w+), (\d), `).FindAllStringSubmatch(string(table), -1) {
 			objects["kernels of "+line[1]] = []string{"-DGOSPML_LOSS=" + line[1], "-DGOSPML_FUNCTOR=" + line[2], "-DGOSPML_LABELS=" + line[3],
 				fmt.Sprintf(`-DGOSPML_LOSS_HEADER="loss/%s.h"`, line[1])}
