@@ -3,16 +3,20 @@
 package augment
 
 import (
+	"encoding/json"
 	"hash/crc32"
 	"image"
 	"math"
 	"math/rand/v2"
+	"os"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/internal/testroot"
 )
 
 // A sample's picture depends on seed, epoch, row and view, not on the order or the goroutine in which it is made.
@@ -140,12 +144,35 @@ func TestStepErrors(t *testing.T) {
 	}
 }
 
-// A pixel is enough for every operation.
+// A pixel is enough for every operation, and gets the colour that Pillow gives it.
 func TestOperationsOnOnePixel(t *testing.T) {
-	for _, o := range Operations {
-		for i := range 10 {
-			o.Apply(draw(1, 1, 1), o.Levels[i], Draw(0, 0, 0, 0))
-			o.Apply(draw(1, 1, 1), -o.Levels[i], Draw(0, 0, 0, 0))
+	var g struct {
+		Pictures []struct {
+			Colour [3]byte
+			Ops    map[string][3]byte
+		}
+	}
+	b, err := os.ReadFile(testroot.Testdata("augment", "one.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &g))
+	require.Len(t, g.Pictures, 5)
+	for _, c := range g.Pictures {
+		require.Len(t, c.Ops, 14*9+8*9, "all but Cutout at every level, eight of them with both signs")
+		for name, want := range c.Ops {
+			p := applied(t, name, &pixel.RGB{W: 1, H: 1, Pix: slices.Clone(c.Colour[:])}, [2]int{})
+			require.Equal(t, want[:], p.Pix, "%s of %v", name, c.Colour)
+		}
+	}
+	// Cutout's original fails on a side of one pixel; here its square, from level 1 on, is that pixel.
+	o, err := FindOperation("Cutout")
+	require.NoError(t, err)
+	for level := range 10 {
+		p := draw(1, 1, 1)
+		o.Apply(p, o.Levels[level], Draw(0, 0, 0, 0))
+		if level == 0 {
+			require.Equal(t, draw(1, 1, 1).Pix, p.Pix)
+		} else {
+			require.Equal(t, []byte{125, 122, 113}, p.Pix, level)
 		}
 	}
 }
