@@ -1,4 +1,4 @@
-"""Writes one.json: the colour that a picture of one pixel has after every RandAugment operation at every level and sign.
+"""Writes one.json: the colour of a picture of one pixel after every RandAugment operation at every level and sign.
 Needs Pillow 13 and randaugment 1.0.2, which wants np.int.   Run: python make_one.py"""
 import json, random
 from pathlib import Path
