@@ -62,7 +62,7 @@ func (l *Loaded) String() string {
 	return b.String()
 }
 
-// Load reads a CLIP in any of the forms that are about, found by content and never by the name alone: OpenAI's .pt
+// Load reads a CLIP in any of its public forms, told apart by content and never by the name alone: OpenAI's .pt
 // (TorchScript archive or state dict), open_clip's .safetensors or .bin with its configuration (also with the prefixes
 // module., text. and wrappers), a Hugging Face folder (sharded too), this module's own folder, and bare safetensors
 // whose architecture is inferred. path is a folder or one of its files. Weights become float32, the mode is evaluation.

@@ -12,10 +12,10 @@ import (
 	"github.com/gospml/gospml/torch"
 )
 
-// ErrNoDevice is the error where there is no NVIDIA GPU or no driver for it.
+// ErrNoDevice is the error where there is no NVIDIA card or no driver for it.
 var ErrNoDevice = errors.New("no CUDA device")
 
-// setup is what makes a machine with a GPU ready.
+// setup is what makes a machine with a card ready.
 var setup = native.SetupCommand + " --gpu"
 
 var load = sync.OnceValue(func() error {
@@ -65,7 +65,7 @@ func init() {
 	})
 }
 
-// Available returns nil where a GPU can be used, else what is missing; see ErrNoDevice.
+// Available returns nil where a card can be used, else what is missing; see ErrNoDevice.
 func Available() error { return load() }
 
 // relieve gives the allocator, when it has found no room, the tensors that the program has dropped but not freed.
@@ -75,7 +75,7 @@ func relieve() {
 	}
 }
 
-// DeviceCount is the number of GPUs that the driver shows, 0 where there is none.
+// DeviceCount is the number of cards that the driver shows, 0 where there is none.
 func DeviceCount() int { return abi.DeviceCount() }
 
 // call runs an entry of the library.

@@ -73,7 +73,7 @@ func IsPinned(t *torch.Tensor) (pinned bool, err error) {
 }
 
 // CopyAsync queues a copy of src into dst, which has the same shape, in the current stream and returns at once where one is pinned and the other on a
-// GPU. Neither may be touched or freed before the stream has come so far.
+// card. Neither may be touched or freed before the stream has come so far.
 func CopyAsync(dst, src *torch.Tensor) error {
 	if err := Available(); err != nil {
 		return err

@@ -48,7 +48,7 @@ type Loader struct {
 	cacheFailed sync.Once
 }
 
-// Batch is what the consumer gets: Len images, each with its row, so that pixels and labels cannot part. Its slices are
+// Batch is what the consumer gets: Len images, each with its row, so that pixels stay with their labels. Its slices are
 // used again: they are valid until the loop body ends. The images may be views of the cache: they must not be written
 // to.
 type Batch struct {

@@ -107,7 +107,7 @@ func TestErrorsHaveTheirKind(t *testing.T) {
 	}
 }
 
-// What Pillow mends without a word is mended here.
+// What Pillow repairs without a word is repaired here.
 func TestMendedPNG(t *testing.T) {
 	want := []byte{10, 20, 30, 40, 50, 60}
 	head := ihdr(2, 1, 8, 2)

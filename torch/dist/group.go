@@ -17,7 +17,7 @@ import (
 
 // Options choose how a group communicates.
 type Options struct {
-	Backend   string        // "gloo" (the default) for tensors on the CPU, "nccl" for tensors on the GPU
+	Backend   string        // "gloo" (the default) for tensors on the CPU, "nccl" for tensors on a card
 	Timeout   time.Duration // of meeting and of each operation; 0 = DefaultTimeout
 	Interface string        // Gloo's network interface, for instance "eth0"; "" = GLOO_SOCKET_IFNAME, else the interface of this host's name
 	Host      string        // instead of Interface: this host's address

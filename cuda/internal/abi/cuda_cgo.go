@@ -148,10 +148,10 @@ var driver = sync.OnceValue(func() count {
 	}
 })
 
-// Driver returns why no GPU can be used, "" where one can.
+// Driver returns why no card can be used, "" where one can.
 func Driver() string { return driver().reason }
 
-// DeviceCount is the number of GPUs that the driver shows.
+// DeviceCount is the number of cards that the driver shows.
 func DeviceCount() int { return driver().n }
 
 // Open opens the libraries in this order, ours last, for ever.
