@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWithoutDevice: every entry says that there is no card, and nothing else happens. Where there is one, gpu_test.go tests the entries.
+// TestWithoutDevice: every entry says that there is no card, and nothing else happens. Where there is one, gpu_test.go
+// tests the entries.
 func TestWithoutDevice(t *testing.T) {
 	if DeviceCount() > 0 {
 		return

@@ -1,4 +1,4 @@
-"""The fused operators from Python: the ops library alone, against the reference numbers (the tolerances of losstest), autograd in Python,
+"""The fused operators from Python: the ops library alone, against the reference numbers, autograd in Python,
 meta tensors, refusals. Usage: python fused_ops.py libgospml-ops-cpu.so golden_losses.json"""
 import json
 import sys
