@@ -29,6 +29,7 @@ import (
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/third_party/native"
@@ -53,10 +54,16 @@ func main() {
 	}
 	check(os.WriteFile(filepath.Join(dir, "set", "labels.csv"), []byte(labels), 0o644))
 	check(os.WriteFile(filepath.Join(dir, "set", "split.csv"), []byte(split), 0o644))
-	c := train.Config{Data: filepath.Join(dir, "set"), Method: "an", Backbone: "small_cnn", ImageSize: 32, Epochs: 1, Run: filepath.Join(dir, "run")}
-	_, err := train.Run(ctx, c, train.Events{})
+	c := config.Config{
+		Data:     config.Data{Path: filepath.Join(dir, "set"), ImageSize: 32},
+		Method:   config.Method{ID: "an"},
+		Model:    config.Model{Backbone: "small_cnn"},
+		Schedule: config.Schedule{Epochs: 1},
+		Run:      config.Run{Dir: filepath.Join(dir, "run")},
+	}
+	_, err := train.Run(ctx, c, train.RunOptions{})
 	check(err)
-	tagger, err := model.OpenTagger(c.Run, model.TaggerOptions{Workers: 1})
+	tagger, err := model.OpenTagger(c.Run.Dir, model.TaggerOptions{Workers: 1})
 	check(err)
 	defer tagger.Close()
 
@@ -73,10 +80,10 @@ func main() {
 	say("cancelled", err)
 	_, err = tagger.TagFile(ctx, filepath.Join(dir, "none.png"))
 	say("no file", err)
-	_, err = train.Run(ctx, c, train.Events{})
+	_, err = train.Run(ctx, c, train.RunOptions{})
 	say("same run", err)
-	c.Run, c.Method = "", "nonsense"
-	_, err = train.Run(ctx, c, train.Events{})
+	c.Run.Dir, c.Method.ID = "", "nonsense"
+	_, err = train.Run(ctx, c, train.RunOptions{})
 	say("setting", err)
 	check(os.WriteFile(filepath.Join(dir, "set", "images", "3.png"), picture[:60], 0o644))
 	d, err := data.Open(filepath.Join(dir, "set"), data.Options{})

@@ -133,7 +133,7 @@ func serve(threads string) error {
 			if err != nil {
 				return nil, err
 			}
-			s, err := vlm.Preset(vlm.DAMP, "coco", vlm.Default)
+			s, err := vlm.Published(vlm.DAMP, "coco", vlm.Default)
 			if err != nil {
 				return nil, err
 			}
@@ -190,7 +190,7 @@ func serve(threads string) error {
 				return errors.Join(append(broken, err)...)
 			}, nil
 		case "labels": // labels__1024: cosines to labels
-			s, err := vlm.Preset(vlm.DAMP, "coco", vlm.Default)
+			s, err := vlm.Published(vlm.DAMP, "coco", vlm.Default)
 			if err != nil {
 				return nil, err
 			}

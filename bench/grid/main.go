@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -34,7 +35,12 @@ func main() {
 		for _, lr := range rates {
 			rate, mean := strconv.FormatFloat(lr, 'g', -1, 64), 0.0
 			for _, seed := range seeds {
-				res, err := train.Run(context.Background(), train.Config{Data: train.ShapesName, Method: method, LR: lr, Seed: seed}, train.Events{})
+				res, err := train.Run(context.Background(), config.Config{
+					Data:   config.Data{Path: config.Shapes},
+					Method: config.Method{ID: method},
+					Optim:  config.Optim{LR: lr},
+					Run:    config.Run{Seed: seed},
+				}, train.RunOptions{})
 				if err != nil {
 					log.Fatal(err)
 				}

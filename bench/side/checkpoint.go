@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -69,14 +70,22 @@ func save(m backbone.Model, path string) error {
 
 // firstStep is a process from its start to its first step: on photos with MobileNetV2, or on features.
 func firstStep(what, data string) error {
-	c := train.Config{Data: filepath.Join(data, "data", "miml"), Method: "an", MaxSteps: 1, Threads: 1, BatchSize: 16, Weights: filepath.Join(data, "data", "weights", "mobilenet_v2.safetensors")}
+	c := config.Config{
+		Data:   config.Data{Path: filepath.Join(data, "data", "miml")},
+		Method: config.Method{ID: "an"},
+		Model:  config.Model{Weights: filepath.Join(data, "data", "weights", "mobilenet_v2.safetensors")},
+		Optim:  config.Optim{BatchSize: 16},
+		Run:    config.Run{MaxSteps: 1, Threads: 1},
+	}
 	if what == "features" {
-		c.Weights, c.Mode, c.Features = "", train.Frozen, filepath.Join(data, "data", "features", "miml_mobilenetv2.npy")
+		c.Model.Weights, c.Model.Mode, c.Model.Features = "", config.Frozen, config.Paths{
+			filepath.Join(data, "data", "features", "miml_mobilenetv2.npy"),
+		}
 	}
 	if err := torch.SetNumThreads(1); err != nil {
 		return err
 	}
-	_, err := train.Run(context.Background(), c, train.Events{})
+	_, err := train.Run(context.Background(), c, train.RunOptions{})
 	var stopped *train.StoppedError
 	if !errors.As(err, &stopped) || stopped.Step != 1 {
 		return fmt.Errorf("the run did not stop after its first step: %w", err)

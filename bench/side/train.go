@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -24,8 +26,14 @@ func init() {
 	}{{"r50", "resnet50", 8}, {"mnv2", "mobilenet_v2", 16}} {
 		for _, precision := range []string{"fp32", "bf16"} {
 			cases[k.name+"_"+precision] = func(data string) (func(int) error, error) {
-				c := train.Config{Data: filepath.Join(data, "data", "miml"), Method: "an", Backbone: k.backbone, BatchSize: k.batch, ImageSize: 224,
-					Precision: precision, BatchNorm: train.BatchNormLive, LR: 1e-5, Threads: 1, Epochs: 1000}
+				c := config.Config{
+					Data:     config.Data{Path: filepath.Join(data, "data", "miml"), ImageSize: 224},
+					Method:   config.Method{ID: "an"},
+					Model:    config.Model{Backbone: k.backbone, BatchNorm: config.BatchNormLive},
+					Optim:    config.Optim{BatchSize: k.batch, LR: 1e-5},
+					Schedule: config.Schedule{Epochs: 1000},
+					Run:      config.Run{Precision: precision, Threads: 1},
+				}
 				return steps(c, 1)
 			}
 		}
@@ -58,19 +66,25 @@ func probe(batch int) (func(int) error, error) {
 	if err := nn.SaveSafetensors(file, sd, nil); err != nil {
 		return nil, err
 	}
-	c := train.Config{Data: file, DataOptions: "no-validation=true", Features: train.OwnFeatures, Mode: train.Frozen, Method: "an", BatchSize: batch, Epochs: 1 << 20}
+	c := config.Config{
+		Data:     config.Data{Path: file, Options: config.DataOptions{Options: data.Options{NoValidation: true}}},
+		Method:   config.Method{ID: "an"},
+		Model:    config.Model{Features: config.Paths{config.OwnFeatures}, Mode: config.Frozen},
+		Optim:    config.Optim{BatchSize: batch},
+		Schedule: config.Schedule{Epochs: 1 << 20},
+	}
 	return steps(c, probeRows/batch)
 }
 
 // steps lets a run go on by so many steps at once; between calls it stands still.
-func steps(c train.Config, each int) (func(int) error, error) {
+func steps(c config.Config, each int) (func(int) error, error) {
 	next, done, failed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	pause := func() {
 		done <- struct{}{}
 		<-next
 	}
 	ev := train.Events{Note: func(s string) { fmt.Fprintln(os.Stderr, s) }}
-	if c.Mode == train.Frozen {
+	if c.Model.Mode == config.Frozen {
 		ev.Epoch = func(train.EpochRecord) { pause() }
 	} else {
 		ev.Step = func(s train.Step) {
@@ -80,7 +94,7 @@ func steps(c train.Config, each int) (func(int) error, error) {
 		}
 	}
 	go func() {
-		_, err := train.Run(context.Background(), c, ev)
+		_, err := train.Run(context.Background(), c, train.RunOptions{Events: ev})
 		failed <- fmt.Errorf("the run ended: %w", err)
 	}()
 	wait := func() error {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/loss/losstest"
 	"github.com/gospml/gospml/spml/model"
@@ -22,26 +23,35 @@ func TestLoss(t *testing.T) {
 // The method trains, its checkpoints hold its state, a run that is stopped ends in the same bits, and its model has its
 // threshold.
 func TestResume(t *testing.T) {
-	c := train.Config{Data: "shapes", DataOptions: "train=48,val=16,test=16", Method: "ensemble", ImageSize: 32, BatchSize: 16, Epochs: 2, Threads: 1, StrongView: "crop", Device: "cpu"}
-	c.Run = filepath.Join(t.TempDir(), "whole")
-	must(t, func() error { _, err := train.Run(context.Background(), c, train.Events{}); return err })
-	want := newest(t, c.Run)
+	c := config.Config{
+		Data:     config.Data{Path: "shapes", Options: config.DataOptions{Train: 48, Val: 16, Test: 16}, ImageSize: 32},
+		Method:   config.Method{ID: "ensemble", StrongView: "crop"},
+		Optim:    config.Optim{BatchSize: 16},
+		Schedule: config.Schedule{Epochs: 2},
+		Run:      config.Run{Threads: 1, Device: "cpu"},
+	}
+	c.Run.Dir = filepath.Join(t.TempDir(), "whole")
+	must(t, func() error { _, err := train.Run(context.Background(), c, train.RunOptions{}); return err })
+	want := newest(t, c.Run.Dir)
 
-	c.Run, c.MaxSteps = filepath.Join(t.TempDir(), "cut"), 4
-	_, err := train.Run(context.Background(), c, train.Events{})
+	c.Run.Dir, c.Run.MaxSteps = filepath.Join(t.TempDir(), "cut"), 4
+	_, err := train.Run(context.Background(), c, train.RunOptions{})
 	var stopped *train.StoppedError
 	if !errors.As(err, &stopped) {
 		t.Fatalf("the run was not stopped: %v", err)
 	}
-	must(t, func() error { _, err := train.Resume(context.Background(), c.Run, nil, train.Events{}); return err })
-	got := newest(t, c.Run)
+	must(t, func() error {
+		_, err := train.Resume(context.Background(), c.Run.Dir, nil, train.RunOptions{})
+		return err
+	})
+	got := newest(t, c.Run.Dir)
 	if !bytes.Equal(want, got) {
 		t.Error("weights, optimiser or state differ from those of a run that was not stopped")
 	}
 	if !bytes.Contains(want, []byte(`"estimator.scores"`)) {
 		t.Error("the checkpoint lacks the method's state")
 	}
-	config, err := model.ReadConfig(c.Run)
+	config, err := model.ReadConfig(c.Run.Dir)
 	if err != nil || config.Threshold != 0.4 {
 		t.Errorf("threshold %v, %v; want 0.4", config.Threshold, err)
 	}

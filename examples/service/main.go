@@ -31,7 +31,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/config"
 )
 
 func main() {
@@ -41,9 +41,23 @@ func main() {
 	flag.StringVar(&o.Runs, "runs", "runs", "folder of the runs")
 	flag.StringVar(&o.Model, "model", "", "run whose model tags photos at first")
 	flag.IntVar(&o.Workers, "workers", 0, "photos that are tagged at once (0: one a core)")
-	flag.StringVar(&o.Device, "device", train.DeviceAuto, "where to tag and train: auto (a graphics card where there is one), cpu, cuda or cuda:N")
-	hosts := flag.String("hosts", "", "names with commas between under which clients may call a service on a loopback address, beside localhost")
-	flag.StringVar(&o.EXIF, "exif", "", "orientation of photos: apply or ignore (default: what the model was trained with)")
+	flag.StringVar(
+		&o.Device,
+		"device",
+		config.DeviceAuto,
+		"where to tag and train: auto (a graphics card where there is one), cpu, cuda or cuda:N",
+	)
+	hosts := flag.String(
+		"hosts",
+		"",
+		"names with commas between under which clients may call a service on a loopback address, beside localhost",
+	)
+	flag.StringVar(
+		&o.EXIF,
+		"exif",
+		"",
+		"orientation of photos: apply or ignore (default: what the model was trained with)",
+	)
 	flag.Int64Var(&o.MaxPixels, "max-pixels", 0, "photos of more pixels are refused (0: 64 megapixels)")
 	flag.Parse()
 	o.Hosts = strings.FieldsFunc(*hosts, func(r rune) bool { return r == ',' })

@@ -24,7 +24,7 @@ import (
 	"github.com/gospml/gospml/internal/exiftest"
 	"github.com/gospml/gospml/internal/exiftest/upright"
 	"github.com/gospml/gospml/spml/model"
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/rundir"
 )
 
 // fake is a tagger that a test controls.
@@ -348,9 +348,9 @@ func TestTrainingAnswers(t *testing.T) {
 	require.NotRegexp(t, `"[A-Z][a-zA-Z]*":`, text)
 	require.NotContains(t, text, o.Data)
 	require.NotContains(t, text, o.Runs)
-	config, err := train.ReadRun(filepath.Join(o.Runs, "a"))
+	settings, err := rundir.Read(filepath.Join(o.Runs, "a"))
 	require.NoError(t, err)
-	require.EqualValues(t, 1200, config.Seed)
+	require.EqualValues(t, 1200, settings.Run.Seed)
 }
 
 // Photos as phones write them have the labels of what Pillow's exif_transpose makes of them.

@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -316,7 +318,7 @@ func (s *Service) fail(w http.ResponseWriter, err error) {
 	var (
 		request requestError
 		large   *http.MaxBytesError
-		config  *train.ConfigError
+		setting *config.Error
 	)
 	is := func(targets ...error) bool {
 		for _, t := range targets {
@@ -334,9 +336,9 @@ func (s *Service) fail(w http.ResponseWriter, err error) {
 		status = http.StatusRequestEntityTooLarge
 	case is(pixel.ErrDamaged, pixel.ErrUnknownFormat), is(train.ErrData):
 		status = http.StatusUnprocessableEntity
-	case errors.As(err, &config):
+	case errors.As(err, &setting):
 		status = http.StatusBadRequest
-	case is(train.ErrRunExists):
+	case is(rundir.ErrExists):
 		status = http.StatusConflict
 	case is(context.Canceled):
 		status = 499 // the caller has gone; nobody reads it

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -165,21 +167,27 @@ func (s *Service) startTraining(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	c := train.Config{
-		Data: filepath.Join(s.o.Data, q.Data), Run: filepath.Join(s.o.Runs, q.Name), Method: q.Method, Backbone: q.Backbone,
-		ImageSize: q.ImageSize, Epochs: q.Epochs, BatchSize: q.BatchSize, LR: q.LR, Seed: q.Seed, Device: s.o.Device,
+	c := config.Config{
+		Data:     config.Data{Path: filepath.Join(s.o.Data, q.Data), ImageSize: q.ImageSize},
+		Method:   config.Method{ID: q.Method},
+		Model:    config.Model{Backbone: q.Backbone},
+		Optim:    config.Optim{BatchSize: q.BatchSize, LR: q.LR},
+		Schedule: config.Schedule{Epochs: q.Epochs},
+		Run:      config.Run{Dir: filepath.Join(s.o.Runs, q.Name), Seed: q.Seed, Device: s.o.Device},
 	}
 	_, err := c.Resolve() // wrong settings are said now
 	if err == nil {
-		_, err = os.Stat(c.Data)
+		_, err = os.Stat(c.Data.Path)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = requestError{http.StatusNotFound, fmt.Errorf("there is no data set %q", q.Data)}
 		}
 	}
-	if _, exists := os.Stat(filepath.Join(c.Run, "run.yaml")); err == nil && exists == nil {
-		err = fmt.Errorf("%w: %s; choose another name, or POST /train/%s/resume", train.ErrRunExists, q.Name, q.Name)
+	if _, exists := os.Stat(filepath.Join(c.Run.Dir, "run.yaml")); err == nil && exists == nil {
+		err = fmt.Errorf("%w: %s; choose another name, or POST /train/%s/resume", rundir.ErrExists, q.Name, q.Name)
 	}
-	s.started(w, q.Name, err, func(ctx context.Context, ev train.Events) (*train.Result, error) { return train.Run(ctx, c, ev) })
+	s.started(w, q.Name, err, func(ctx context.Context, ev train.Events) (*train.Result, error) {
+		return train.Run(ctx, c, train.RunOptions{Events: ev})
+	})
 }
 
 func (s *Service) resumeTraining(w http.ResponseWriter, r *http.Request) {
@@ -192,7 +200,7 @@ func (s *Service) resumeTraining(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.started(w, name, err, func(ctx context.Context, ev train.Events) (*train.Result, error) {
-		return train.Resume(ctx, dir, nil, ev)
+		return train.Resume(ctx, dir, nil, train.RunOptions{Events: ev})
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/gospml/gospml"
 	"github.com/gospml/gospml/cmd/spml/command"
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/config"
 )
 
 func main() {
@@ -154,7 +154,7 @@ func markdown(c *cobra.Command) ([]byte, error) {
 		}
 	})
 	var without []string
-	for _, s := range train.Settings() {
+	for _, s := range config.Settings() {
 		if !has[s.Key] && s.Key != "params" {
 			without = append(without, "`--"+flagOf(s.Key)+"`")
 		}
@@ -182,8 +182,8 @@ Flags of every command that trains. ` + "`--batch-size 16` is `batch_size: 16` i
 | flag | what it says |
 |---|---|
 `)
-	all := train.Settings()
-	slices.SortFunc(all, func(a, b train.Setting) int { return strings.Compare(a.Key, b.Key) })
+	all := config.Settings()
+	slices.SortFunc(all, func(a, b config.Setting) int { return strings.Compare(a.Key, b.Key) })
 	for _, s := range all {
 		name := "--" + flagOf(s.Key)
 		if s.Key == "params" {

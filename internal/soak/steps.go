@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 )
@@ -52,13 +53,20 @@ func stepsChild() int {
 	defer cancel()
 	var memory []float64
 	var live []int
-	c := train.Config{Data: os.Args[2], Method: "role", Backbone: "small_cnn", ImageSize: 32, BatchSize: 4, Epochs: wantedSteps, MaxSteps: wantedSteps, LR: 1e-4}
-	_, err := train.Run(ctx, c, train.Events{Step: func(s train.Step) {
+	c := config.Config{
+		Data:     config.Data{Path: os.Args[2], ImageSize: 32},
+		Method:   config.Method{ID: "role"},
+		Model:    config.Model{Backbone: "small_cnn"},
+		Optim:    config.Optim{BatchSize: 4, LR: 1e-4},
+		Schedule: config.Schedule{Epochs: wantedSteps},
+		Run:      config.Run{MaxSteps: wantedSteps},
+	}
+	_, err := train.Run(ctx, c, train.RunOptions{Events: train.Events{Step: func(s train.Step) {
 		if s.Phase == "train" {
 			memory = append(memory, resident("self"))
 			live = append(live, int(torch.Live()))
 		}
-	}})
+	}}})
 	var stopped *train.StoppedError
 	if err != nil && !errors.As(err, &stopped) && !errors.Is(err, context.DeadlineExceeded) {
 		fmt.Fprintln(os.Stderr, err)

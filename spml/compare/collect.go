@@ -11,19 +11,21 @@ import (
 	"strings"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
 // Group is a row of a comparison with its runs.
 type Group struct {
 	Name string
-	Runs []*train.Record // one for each seed
+	Runs []*rundir.Record // one for each seed
 }
 
 // Collect finds the finished runs behind a comparison: a folder that Run wrote, with its table, or run directories that
 // were trained one by one. Runs whose settings differ in nothing but seeds make a row; the first is the baseline.
 func Collect(paths []string, replicates int) (*Table, []Group, error) {
-	if len(paths) == 1 && !train.HasRun(paths[0]) {
+	if len(paths) == 1 && !rundir.Exists(paths[0]) {
 		return collectFolder(paths[0])
 	}
 	var groups []Group
@@ -35,7 +37,16 @@ func Collect(paths []string, replicates int) (*Table, []Group, error) {
 		}
 		if len(groups) > 0 {
 			if first := groups[0].Runs[0]; !sameData(first, r) {
-				return nil, nil, &train.ConfigError{Msg: fmt.Sprintf("%s was trained on %s, %s on %s (photos, labels or parts differ): their scores do not compare; give runs of one data set", first.Dir, first.Config.Data, r.Dir, r.Config.Data)}
+				return nil, nil, &config.Error{
+					Msg: fmt.Sprintf(
+						"%s was trained on %s, %s on %s (photos, labels or parts differ): their scores do not compare; give runs of "+
+							"one data set",
+						first.Dir,
+						first.Config.Data.Path,
+						r.Dir,
+						r.Config.Data.Path,
+					),
+				}
 			}
 		}
 		m := r.Config.AsSettings()
@@ -49,8 +60,11 @@ func Collect(paths []string, replicates int) (*Table, []Group, error) {
 			keys[key] = i
 			groups = append(groups, Group{})
 		}
-		if slices.ContainsFunc(groups[i].Runs, func(x *train.Record) bool { return x.Config.Seed == r.Config.Seed }) {
-			return nil, nil, &train.ConfigError{Msg: fmt.Sprintf("%s has the settings and the seed of a run before it", p)}
+		if slices.ContainsFunc(
+			groups[i].Runs,
+			func(x *rundir.Record) bool { return x.Config.Run.Seed == r.Config.Run.Seed },
+		) {
+			return nil, nil, &config.Error{Msg: fmt.Sprintf("%s has the settings and the seed of a run before it", p)}
 		}
 		groups[i].Runs = append(groups[i].Runs, r)
 	}
@@ -61,9 +75,9 @@ func Collect(paths []string, replicates int) (*Table, []Group, error) {
 
 // sameData says whether two runs saw the same photos, labels and parts. Drawn pictures are others for each seed and one
 // data set all the same.
-func sameData(a, b *train.Record) bool {
-	if a.Config.Data == train.ShapesName {
-		return b.Config.Data == train.ShapesName && a.Config.DataOptions == b.Config.DataOptions
+func sameData(a, b *rundir.Record) bool {
+	if a.Config.Data.Path == config.Shapes {
+		return b.Config.Data.Path == config.Shapes && a.Config.Data.Options.String() == b.Config.Data.Options.String()
 	}
 	return a.Environment.DataSHA256 == b.Environment.DataSHA256
 }
@@ -72,22 +86,23 @@ func sameData(a, b *train.Record) bool {
 func name(groups []Group) {
 	count := map[string]int{}
 	for _, g := range groups {
-		count[g.Runs[0].Config.Method]++
+		count[g.Runs[0].Config.Method.ID]++
 	}
 	for i := range groups {
 		c := groups[i].Runs[0].Config
-		groups[i].Name = c.Method
-		if count[c.Method] < 2 {
+		groups[i].Name = c.Method.ID
+		if count[c.Method.ID] < 2 {
 			continue
 		}
 		var differ []string
 		mine := c.AsSettings()
-		for _, s := range train.Settings() {
+		for _, s := range config.Settings() {
 			if s.Key == "run" || s.Key == "seed" || s.Key == "data_seed" {
 				continue
 			}
 			for _, o := range groups {
-				if o.Runs[0].Config.Method == c.Method && fmt.Sprint(o.Runs[0].Config.AsSettings()[s.Key]) != fmt.Sprint(mine[s.Key]) {
+				if o.Runs[0].Config.Method.ID == c.Method.ID &&
+					fmt.Sprint(o.Runs[0].Config.AsSettings()[s.Key]) != fmt.Sprint(mine[s.Key]) {
 					v := mine[s.Key]
 					if v == nil {
 						v = "–"
@@ -105,7 +120,13 @@ func collectFolder(dir string) (*Table, []Group, error) {
 	path := filepath.Join(dir, "table.json")
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, &train.ConfigError{Msg: fmt.Sprintf("%s is neither a run (no run.yaml) nor a finished comparison (no table.json); give run directories, or the folder of `spml compare`", dir)}
+		return nil, nil, &config.Error{
+			Msg: fmt.Sprintf(
+				"%s is neither a run (no run.yaml) nor a finished comparison (no table.json); give run directories, or the "+
+					"folder of `spml compare`",
+				dir,
+			),
+		}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -136,13 +157,15 @@ func collectFolder(dir string) (*Table, []Group, error) {
 // the same test images.
 func tableOf(groups []Group, replicates int) (*Table, error) {
 	first := groups[0].Runs[0]
-	t := &Table{Data: first.Environment.Data, Test: first.Environment.Rows[data.Test], Mode: first.Config.Mode,
-		Hidden: first.Config.NoTest}
+	t := &Table{
+		Data: first.Environment.Data, Test: first.Environment.Rows[data.Test], Mode: first.Config.Model.Mode,
+		Hidden: first.Config.Data.NoTest,
+	}
 	o := &Options{Replicates: replicates}
 	for i, g := range groups {
 		r := Row{Name: g.Name, Settings: map[string]any{"method": g.Runs[0].Config.Method}}
 		for _, x := range g.Runs {
-			r.Seeds = append(r.Seeds, x.Config.Seed)
+			r.Seeds = append(r.Seeds, x.Config.Run.Seed)
 			r.add(x.Result)
 			for _, e := range x.Result.Epochs {
 				r.Seconds += e.Seconds / float64(len(g.Runs))
@@ -164,22 +187,22 @@ func (o *Options) difference(t *Table, r *Row, first, g Group) error {
 	var truth [][]int8
 	var a, b []*train.Scores
 	for _, x := range first.Runs {
-		i := slices.IndexFunc(g.Runs, func(y *train.Record) bool { return y.Config.Seed == x.Config.Seed })
+		i := slices.IndexFunc(g.Runs, func(y *rundir.Record) bool { return y.Config.Run.Seed == x.Config.Run.Seed })
 		if i < 0 || g.Runs[i].Environment.DataSHA256 != x.Environment.DataSHA256 {
 			continue
 		}
-		p, err := train.TestScores(x.Dir)
+		p, err := rundir.ReadTestScores(x.Dir)
 		if err != nil {
 			return fmt.Errorf("the scores of %s: %w", x.Dir, err)
 		}
-		q, err := train.TestScores(g.Runs[i].Dir)
+		q, err := rundir.ReadTestScores(g.Runs[i].Dir)
 		if err != nil {
 			return fmt.Errorf("the scores of %s: %w", g.Runs[i].Dir, err)
 		}
 		if !slices.Equal(p.Rows, q.Rows) || len(a) > 0 && !slices.Equal(p.Rows, a[0].Rows) {
 			continue
 		}
-		ds, err := train.Open(x.Config)
+		ds, err := x.Config.Data.Open()
 		if err != nil {
 			return err
 		}

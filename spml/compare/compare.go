@@ -30,8 +30,11 @@ import (
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/internal/onewriter"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -108,14 +111,14 @@ func Methods(names []string) ([]Variant, error) {
 	for _, n := range names {
 		id, rest, _ := strings.Cut(n, ":")
 		name := id
-		if id == train.DualCoOp { // a model with a loss of the registry
+		if id == config.DualCoOp { // a model with a loss of the registry
 			id = "asl"
 		}
 		e, err := loss.Lookup(id)
 		if err != nil {
-			return nil, &train.ConfigError{Msg: strings.TrimPrefix(err.Error(), "loss: ")}
+			return nil, &config.Error{Msg: strings.TrimPrefix(err.Error(), "loss: ")}
 		}
-		if name != train.DualCoOp {
+		if name != config.DualCoOp {
 			name = e.ID
 		}
 		v := Variant{Name: name, Set: map[string]any{"method": name}}
@@ -125,7 +128,7 @@ func Methods(names []string) ([]Variant, error) {
 		for _, one := range strings.FieldsFunc(rest, func(r rune) bool { return r == ',' }) {
 			key, text, _ := strings.Cut(one, "=")
 			if slices.ContainsFunc(e.Params, func(p loss.Param) bool { return p.Name == key }) {
-				p, err := train.ParseSetting("params", one)
+				p, err := config.Parse("params", one)
 				if err != nil {
 					return nil, err
 				}
@@ -134,8 +137,10 @@ func Methods(names []string) ([]Variant, error) {
 				}
 				continue
 			}
-			if v.Set[key], err = train.ParseSetting(key, text); err != nil {
-				return nil, &train.ConfigError{Msg: fmt.Sprintf("%s: %s is neither a parameter of %s nor a setting of a run: %v", n, key, e.ID, err)}
+			if v.Set[config.Today(key)], err = config.Parse(key, text); err != nil {
+				return nil, &config.Error{
+					Msg: fmt.Sprintf("%s: %s is neither a parameter of %s nor a setting of a run: %v", n, key, e.ID, err),
+				}
 			}
 		}
 		out = append(out, v)
@@ -148,7 +153,8 @@ func Methods(names []string) ([]Variant, error) {
 func AllMethods(full bool) []string {
 	var ids []string
 	for _, e := range loss.Entries() {
-		if train.Trainable(e) && e.Needs&(loss.PseudoLabels|loss.StrongView) == 0 && (full || e.Needs&loss.Full == 0) {
+		if method.Of(e).Lacks() == "" && e.Needs&(loss.PseudoLabels|loss.StrongView) == 0 &&
+			(full || e.Needs&loss.Full == 0) {
 			ids = append(ids, e.ID)
 		}
 	}
@@ -222,7 +228,7 @@ type Table struct {
 // job is one run.
 type job struct {
 	variant, seed int
-	config        train.Config
+	config        config.Config
 	first         *job // the first of two stages, which rows may share; it may be a row itself
 	mu            sync.Mutex
 	result        *train.Result
@@ -235,7 +241,7 @@ type job struct {
 func Run(ctx context.Context, o Options) (_ *Table, err error) {
 	defer caught.Recover(&err)
 	if len(o.Variants) == 0 || len(o.Seeds) == 0 || o.Dir == "" {
-		return nil, &train.ConfigError{Msg: "a comparison wants methods, seeds and a folder for its runs"}
+		return nil, &config.Error{Msg: "a comparison wants methods, seeds and a folder for its runs"}
 	}
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return nil, err
@@ -260,15 +266,16 @@ func Run(ctx context.Context, o Options) (_ *Table, err error) {
 		return nil, err
 	}
 	first := jobs[0].config
-	if first.Mode == train.Frozen && first.Features == "" {
+	if first.Model.Mode == config.Frozen && len(first.Model.Features) == 0 {
 		if err := o.shareFeatures(ctx, jobs); err != nil {
 			return nil, err
 		}
 	}
-	if first.Mode != train.Frozen {
-		ctx = train.WithImages(ctx, train.NewImageCache(int64(first.CacheMB)<<20))
+	var images *train.ImageCache
+	if first.Model.Mode != config.Frozen {
+		images = train.NewImageCache(int64(first.Data.Cache.MB) << 20)
 	}
-	if err := o.train(ctx, jobs); err != nil {
+	if err := o.train(ctx, jobs, images); err != nil {
 		return nil, err
 	}
 	t, err := o.table(ctx, jobs)
@@ -283,8 +290,8 @@ func Run(ctx context.Context, o Options) (_ *Table, err error) {
 // where it has two.
 type Resolved struct {
 	Name   string
-	Config train.Config
-	First  *train.Config
+	Config config.Config
+	First  *config.Config
 	// LeftOut says why it cannot be trained, by its settings alone; it then has no Config, and stands at the end.
 	LeftOut string
 }
@@ -319,7 +326,7 @@ func (o *Options) jobs() ([]*job, error) {
 	names := map[string]bool{}
 	for i, v := range o.Variants {
 		if names[v.Name] {
-			return nil, &train.ConfigError{Msg: fmt.Sprintf("%s is named twice", v.Name)}
+			return nil, &config.Error{Msg: fmt.Sprintf("%s is named twice", v.Name)}
 		}
 		names[v.Name] = true
 		for j := range o.Seeds {
@@ -327,9 +334,19 @@ func (o *Options) jobs() ([]*job, error) {
 			if err != nil {
 				return nil, err
 			}
-			if c := one.config; len(jobs) > 0 && (c.Data != jobs[0].config.Data || c.DataOptions != jobs[0].config.DataOptions) {
-				return nil, &train.ConfigError{Msg: fmt.Sprintf("%s is to train on %s %s, %s on %s %s: scores on two data sets do not compare",
-					o.Variants[0].Name, jobs[0].config.Data, jobs[0].config.DataOptions, v.Name, c.Data, c.DataOptions)}
+			if c := one.config; len(jobs) > 0 &&
+				(c.Data.Path != jobs[0].config.Data.Path || c.Data.Options.String() != jobs[0].config.Data.Options.String()) {
+				return nil, &config.Error{
+					Msg: fmt.Sprintf(
+						"%s is to train on %s %s, %s on %s %s: scores on two data sets do not compare",
+						o.Variants[0].Name,
+						jobs[0].config.Data.Path,
+						jobs[0].config.Data.Options,
+						v.Name,
+						c.Data.Path,
+						c.Data.Options,
+					),
+				}
 			}
 			jobs = append(jobs, one)
 		}
@@ -361,13 +378,13 @@ func (o *Options) job(i, j int) (*job, error) {
 }
 
 // resolve makes the configuration of a run.
-func resolve(m map[string]any) (train.Config, error) {
-	c, err := train.FromSettings(m)
+func resolve(m map[string]any) (config.Config, error) {
+	c, err := config.FromSettings(m)
 	if err == nil {
 		c, err = c.Resolve()
 	}
-	if err == nil && c.Mode == train.Frozen && m["save_every"] == nil {
-		c.SaveEvery = "off" // such a run takes seconds
+	if err == nil && c.Model.Mode == config.Frozen && m["save_every"] == nil {
+		c.Run.SaveEvery = config.SaveEvery{Off: true} // such a run takes seconds
 	}
 	return c, err
 }
@@ -376,18 +393,18 @@ func resolve(m map[string]any) (train.Config, error) {
 // there is one.
 func (o *Options) shareStages(jobs []*job) error {
 	byWhat := map[string]*job{}
-	what := func(c train.Config) string {
+	what := func(c config.Config) string {
 		m := c.AsSettings()
 		delete(m, "run")
 		return fmt.Sprint(m)
 	}
 	for _, j := range jobs {
-		if j.config.Stages < 2 {
+		if j.config.Stages.Count < 2 {
 			byWhat[what(j.config)] = j
 		}
 	}
 	for _, j := range jobs {
-		if j.config.Stages < 2 || j.config.Init != "" || j.config.StageOne != "" {
+		if j.config.Stages.Count < 2 || j.config.Model.Init != "" || j.config.Stages.First != "" {
 			continue
 		}
 		c, err := j.config.FirstStage()
@@ -398,7 +415,7 @@ func (o *Options) shareStages(jobs []*job) error {
 			j.first = &job{variant: j.variant, seed: j.seed, config: c}
 			byWhat[what(c)] = j.first
 		}
-		j.config.StageOne = j.first.config.Run
+		j.config.Stages.First = j.first.config.Run.Dir
 	}
 	return nil
 }
@@ -413,11 +430,12 @@ func (o *Options) note(format string, a ...any) {
 // name.
 func (o *Options) shareFeatures(ctx context.Context, jobs []*job) error {
 	c := jobs[0].config
-	sum, err := fileHash(c.Weights)
+	sum, err := fileHash(c.Model.Weights)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(cmp.Or(o.features, o.Dir), fmt.Sprintf("features-%s-%.12s-%d.npy", c.Backbone, sum, c.ImageSize))
+	path := filepath.Join(cmp.Or(o.features, o.Dir),
+		fmt.Sprintf("features-%s-%.12s-%d.npy", c.Model.Backbone, sum, c.Data.ImageSize))
 	if _, err := os.Stat(strings.TrimSuffix(path, ".npy") + ".txt"); err != nil { // written after the .npy file
 		o.note("computing the features of every image once: %s", path)
 		if err := train.ExtractFeatures(ctx, c, path, train.Events{}); err != nil {
@@ -425,16 +443,16 @@ func (o *Options) shareFeatures(ctx context.Context, jobs []*job) error {
 		}
 	}
 	for _, j := range jobs {
-		j.config.Features = path
+		j.config.Model.Features = config.Paths{path}
 	}
 	return nil
 }
 
-func (o *Options) train(ctx context.Context, jobs []*job) error {
+func (o *Options) train(ctx context.Context, jobs []*job, images *train.ImageCache) error {
 	n := o.Jobs
 	if n < 1 {
 		n = 1
-		if jobs[0].config.Mode == train.Frozen {
+		if jobs[0].config.Model.Mode == config.Frozen {
 			n = runtime.NumCPU()
 		}
 	}
@@ -461,7 +479,7 @@ func (o *Options) train(ctx context.Context, jobs []*job) error {
 		wait.Go(func() {
 			for j := range todo {
 				begun := time.Now()
-				err := caught.Do(func() error { return j.run(ctx, o) })
+				err := caught.Do(func() error { return j.run(ctx, o, images) })
 				mu.Lock()
 				if err == nil {
 					done++
@@ -505,11 +523,11 @@ feed:
 }
 
 // run does a job, or takes its result where it is done.
-func (j *job) run(ctx context.Context, o *Options) (err error) {
+func (j *job) run(ctx context.Context, o *Options, images *train.ImageCache) (err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.first != nil {
-		if err := j.first.run(ctx, o); err != nil {
+		if err := j.first.run(ctx, o, images); err != nil {
 			return fmt.Errorf("stage 1: %w", err)
 		}
 	}
@@ -521,34 +539,36 @@ func (j *job) run(ctx context.Context, o *Options) (err error) {
 		return context.Cause(ctx)
 	}
 	j.trained = true
-	var ev train.Events
+	with := train.RunOptions{Images: images}
 	if o.Watch != nil {
 		var end func()
-		ev, end = o.Watch(o.Variants[j.variant].Name, o.Seeds[j.seed])
+		with.Events, end = o.Watch(o.Variants[j.variant].Name, o.Seeds[j.seed])
 		defer end()
 	}
-	if train.HasRun(j.config.Run) {
-		j.result, err = train.Resume(ctx, j.config.Run, func(c *train.Config) { *c = j.config }, ev)
-		var config *train.ConfigError
-		if !errors.As(err, &config) {
+	if rundir.Exists(j.config.Run.Dir) {
+		j.result, err = train.Resume(ctx, j.config.Run.Dir, func(c *config.Config) { *c = j.config }, with)
+		var setting *config.Error
+		if !errors.As(err, &setting) {
 			return err
 		}
-		return fmt.Errorf("%w; remove %s to train it anew", err, j.config.Run)
+		return fmt.Errorf("%w; remove %s to train it anew", err, j.config.Run.Dir)
 	}
-	j.result, err = train.Run(ctx, j.config, ev)
+	j.result, err = train.Run(ctx, j.config, with)
 	return err
 }
 
 // table reads the runs' scores and compares.
 func (o *Options) table(ctx context.Context, jobs []*job) (*Table, error) {
 	first := jobs[0].config
-	ds, err := train.Open(first)
+	ds, err := first.Data.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer ds.Close()
-	t := &Table{Data: ds.Name, Test: len(ds.Rows(data.Test)), Classes: ds.C(), Mode: first.Mode, Hidden: first.NoTest,
-		ValFirst: o.ValFirst}
+	t := &Table{
+		Data: ds.Name, Test: len(ds.Rows(data.Test)), Classes: ds.C(), Mode: first.Model.Mode, Hidden: first.Data.NoTest,
+		ValFirst: o.ValFirst,
+	}
 	var truth [][]int8
 	if !jobs[0].result.Best.NoTest {
 		if truth, err = o.truth(jobs); err != nil {
@@ -571,9 +591,9 @@ func (o *Options) table(ctx context.Context, jobs []*job) (*Table, error) {
 			if r.NoTest {
 				continue
 			}
-			s, err := train.TestScores(j.config.Run)
+			s, err := rundir.ReadTestScores(j.config.Run.Dir)
 			if err != nil {
-				return nil, fmt.Errorf("the scores of %s: %w", j.config.Run, err)
+				return nil, fmt.Errorf("the scores of %s: %w", j.config.Run.Dir, err)
 			}
 			scores[i] = append(scores[i], s)
 		}
@@ -611,21 +631,24 @@ func (o *Options) zeroShot(ctx context.Context, jobs []*job) (*Row, error) {
 		}
 	}
 	for j, seed := range o.Seeds {
-		i := slices.IndexFunc(jobs, func(x *job) bool { return x.seed == j && x.config.Clip != "" && x.config.PseudoLabels == "" })
+		i := slices.IndexFunc(
+			jobs,
+			func(x *job) bool { return x.seed == j && x.config.Pseudo.Clip != "" && x.config.Pseudo.File == "" },
+		)
 		if i < 0 {
 			return nil, nil
 		}
 		c := jobs[i].config
-		key := fmt.Sprint(c.Clip, " ", c.ClipPrecision, " ", c.Data, " ", c.DataOptions)
-		if c.ClassNames != "" {
-			key += " " + c.ClassNames
+		key := fmt.Sprint(c.Pseudo.Clip, " ", c.Pseudo.Precision, " ", c.Data.Path, " ", c.Data.Options)
+		if c.Pseudo.ClassNames != "" {
+			key += " " + c.Pseudo.ClassNames
 		}
-		if c.Data == train.ShapesName {
-			key += fmt.Sprint(" ", *c.DataSeed)
+		if c.Data.Path == config.Shapes {
+			key += fmt.Sprint(" ", *c.Data.Seed)
 		}
 		v, ok := known[key]
 		if !ok {
-			o.note("scoring the test part by %s alone", c.Clip)
+			o.note("scoring the test part by %s alone", c.Pseudo.Clip)
 			var err error
 			if _, v, err = train.ZeroShot(ctx, c); err != nil {
 				return nil, fmt.Errorf("zero-shot scores: %w", err)
@@ -640,7 +663,7 @@ func (o *Options) zeroShot(ctx context.Context, jobs []*job) (*Row, error) {
 			}
 		}
 		r.Seeds, r.Best, r.Last, r.Epochs = append(r.Seeds, seed), append(r.Best, v), append(r.Last, v), append(r.Epochs, 0)
-		r.Settings = map[string]any{"clip": c.Clip}
+		r.Settings = map[string]any{"clip": c.Pseudo.Clip}
 	}
 	r.means()
 	return r, nil
@@ -683,16 +706,16 @@ func meanSD(x []float64) (mean, sd float64) {
 func (o *Options) truth(jobs []*job) ([][]int8, error) {
 	out := make([][]int8, len(o.Seeds))
 	for _, j := range jobs[:len(o.Seeds)] { // those of the first row
-		ds, err := train.Open(j.config)
+		ds, err := j.config.Data.Open()
 		if err != nil {
 			return nil, err
 		}
-		s, err := train.TestScores(j.config.Run)
+		s, err := rundir.ReadTestScores(j.config.Run.Dir)
 		if err == nil {
 			out[j.seed] = ds.Gather(ds.Labels, s.Rows)
 		}
 		if err := errors.Join(err, ds.Close()); err != nil {
-			return nil, fmt.Errorf("the scores of %s: %w", j.config.Run, err)
+			return nil, fmt.Errorf("the scores of %s: %w", j.config.Run.Dir, err)
 		}
 	}
 	return out, nil

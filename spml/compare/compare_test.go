@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -40,9 +42,9 @@ func TestCompare(t *testing.T) {
 	// A row's numbers are those of its runs, its difference that of the means.
 	single := scenes(t)
 	single["method"], single["seed"], single["params"] = "ll-r", 1, map[string]any{"delta_rel": 0.004}
-	c, err := train.FromSettings(single)
+	c, err := config.FromSettings(single)
 	require.NoError(t, err)
-	res, err := train.Run(context.Background(), c, train.Events{})
+	res, err := train.Run(context.Background(), c, train.RunOptions{})
 	require.NoError(t, err)
 	r := table.Rows[1]
 	require.Equal(t, res.Best.TestMAP, r.Best[1])
@@ -74,12 +76,12 @@ func TestPairedOverSeedsIsTheMean(t *testing.T) {
 	o := Options{Settings: scenes(t), Variants: v, Seeds: []uint32{5}, Dir: t.TempDir(), Replicates: 200}
 	table, err := Run(context.Background(), o)
 	require.NoError(t, err)
-	a, err := train.TestScores(filepath.Join(o.Dir, "an", "seed-5"))
+	a, err := rundir.ReadTestScores(filepath.Join(o.Dir, "an", "seed-5"))
 	require.NoError(t, err)
-	b, err := train.TestScores(filepath.Join(o.Dir, "wan", "seed-5"))
+	b, err := rundir.ReadTestScores(filepath.Join(o.Dir, "wan", "seed-5"))
 	require.NoError(t, err)
-	c := train.Config{Data: o.Settings["data"].(string), DataSeed: new(uint32)}
-	ds, err := train.Open(c)
+	c := config.Config{Data: config.Data{Path: o.Settings["data"].(string), Seed: new(uint32)}}
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	want, err := metric.CompareMAP(a.Values, b.Values, ds.Gather(ds.Labels, a.Rows), ds.C(), metric.Resampling{Replicates: 200})
@@ -171,7 +173,7 @@ func TestCompareIsAlone(t *testing.T) {
 	o := Options{Settings: scenes(t), Variants: v, Seeds: []uint32{1}, Dir: t.TempDir(), Replicates: 10}
 	o.Note = func(string) {
 		_, err := Run(context.Background(), o)
-		var busy *train.BusyError
+		var busy *rundir.BusyError
 		require.ErrorAs(t, err, &busy)
 		require.Equal(t, os.Getpid(), busy.Process)
 	}

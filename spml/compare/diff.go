@@ -8,7 +8,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -30,7 +32,7 @@ type ClassDifference struct {
 type Difference struct {
 	A           string              `json:"a"`
 	B           string              `json:"b"`
-	Settings    []Setting           `json:"settings"`    // in the order of train.Settings
+	Settings    []Setting           `json:"settings"`    // in the order of config.Settings
 	Environment []Setting           `json:"environment"` // versions, processor, data
 	EpochsA     []train.EpochRecord `json:"epochs_a"`
 	EpochsB     []train.EpochRecord `json:"epochs_b"`
@@ -68,8 +70,8 @@ func Diff(dirA, dirB string, replicates int) (*Difference, error) {
 	return d, d.scores(a, replicates)
 }
 
-func finished(dir string) (*train.Record, error) {
-	r, err := train.ReadRecord(dir)
+func finished(dir string) (*rundir.Record, error) {
+	r, err := rundir.ReadRecord(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +81,10 @@ func finished(dir string) (*train.Record, error) {
 	return r, nil
 }
 
-func changedSettings(a, b train.Config) []Setting {
+func changedSettings(a, b config.Config) []Setting {
 	x, y := a.AsSettings(), b.AsSettings()
 	out := []Setting{}
-	for _, s := range train.Settings() {
+	for _, s := range config.Settings() {
 		p, q := fmt.Sprint(x[s.Key]), fmt.Sprint(y[s.Key])
 		if p != q && s.Key != "run" {
 			out = append(out, Setting{s.Key, p, q})
@@ -91,7 +93,7 @@ func changedSettings(a, b train.Config) []Setting {
 	return out
 }
 
-func changedEnvironment(a, b train.Environment) []Setting {
+func changedEnvironment(a, b rundir.Environment) []Setting {
 	out := []Setting{}
 	for _, s := range []Setting{
 		{"module", a.Module + " " + a.Commit, b.Module + " " + b.Commit}, {"go", a.Go, b.Go}, {"libtorch", a.Libtorch, b.Libtorch},
@@ -106,12 +108,12 @@ func changedEnvironment(a, b train.Environment) []Setting {
 }
 
 // scores fills MAP and Classes.
-func (d *Difference) scores(a *train.Record, replicates int) error {
-	x, err := train.TestScores(d.A)
+func (d *Difference) scores(a *rundir.Record, replicates int) error {
+	x, err := rundir.ReadTestScores(d.A)
 	if err != nil {
 		return fmt.Errorf("the scores of %s: %w", d.A, err)
 	}
-	y, err := train.TestScores(d.B)
+	y, err := rundir.ReadTestScores(d.B)
 	if err != nil {
 		return fmt.Errorf("the scores of %s: %w", d.B, err)
 	}
@@ -119,13 +121,13 @@ func (d *Difference) scores(a *train.Record, replicates int) error {
 		d.WhyNot = "the runs scored other test images"
 		return nil
 	}
-	ds, err := train.Open(a.Config)
+	ds, err := a.Config.Data.Open()
 	if err != nil {
 		return err
 	}
 	defer ds.Close()
 	if ds.Fingerprint() != a.Environment.DataSHA256 {
-		d.WhyNot = fmt.Sprintf("%s has changed since the runs", a.Config.Data)
+		d.WhyNot = fmt.Sprintf("%s has changed since the runs", a.Config.Data.Path)
 		return nil
 	}
 	c, r := ds.C(), metric.Resampling{Replicates: replicates}

@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -18,13 +20,21 @@ func TestDiff(t *testing.T) {
 	dir := t.TempDir()
 	miml, features := testroot.Shared(t, "data", "miml"), testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy")
 	run := func(name string, set map[string]any) string {
-		m := map[string]any{"data": miml, "features": features, "mode": train.Frozen, "method": "an", "epochs": int64(2), "save_every": "off", "run": filepath.Join(dir, name)}
+		m := map[string]any{
+			"data":       miml,
+			"features":   features,
+			"mode":       config.Frozen,
+			"method":     "an",
+			"epochs":     int64(2),
+			"save_every": "off",
+			"run":        filepath.Join(dir, name),
+		}
 		for k, v := range set {
 			m[k] = v
 		}
-		c, err := train.FromSettings(m)
+		c, err := config.FromSettings(m)
 		require.NoError(t, err)
-		_, err = train.Run(t.Context(), c, train.Events{})
+		_, err = train.Run(t.Context(), c, train.RunOptions{})
 		require.NoError(t, err)
 		return filepath.Join(dir, name)
 	}
@@ -37,12 +47,12 @@ func TestDiff(t *testing.T) {
 	require.Len(t, d.EpochsB, 3)
 	require.InDelta(t, d.BestB.TestMAP-d.BestA.TestMAP, d.MAP.Difference.Value, 1e-9)
 	require.Len(t, d.Classes, 5)
-	record, err := train.ReadRecord(b)
+	record, err := rundir.ReadRecord(b)
 	require.NoError(t, err)
-	ds, err := train.Open(record.Config)
+	ds, err := record.Config.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
-	scores, err := train.TestScores(b)
+	scores, err := rundir.ReadTestScores(b)
 	require.NoError(t, err)
 	ap, err := scores.PerClass(ds, ds.Labels)
 	require.NoError(t, err)

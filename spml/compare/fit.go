@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -30,7 +31,7 @@ func (o *Options) fit(labels bool) (left []Row, err error) {
 		j, unfit := o.job(i, 0)
 		if unfit == nil && labels {
 			if ds == nil {
-				if ds, err = train.Open(j.config); err != nil {
+				if ds, err = j.config.Data.Open(); err != nil {
 					return nil, err
 				}
 			}
@@ -38,12 +39,12 @@ func (o *Options) fit(labels bool) (left []Row, err error) {
 				unfit = fmt.Errorf("%s: %w", v.Name, unfit)
 			}
 		}
-		var config *train.ConfigError
+		var setting *config.Error
 		switch {
 		case unfit == nil:
 			fit = append(fit, v)
 			continue
-		case !errors.As(unfit, &config) && !errors.Is(unfit, train.ErrData):
+		case !errors.As(unfit, &setting) && !errors.Is(unfit, train.ErrData):
 			return nil, unfit
 		case first == nil:
 			first = unfit

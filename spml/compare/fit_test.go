@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/config"
 )
 
 // TestUnfitRowsAreLeftOut: what cannot be trained is known before the first run and stands in every form of the table
@@ -57,8 +57,8 @@ func TestUnfitRowsAreLeftOut(t *testing.T) {
 	}
 
 	o.Variants, o.Dir = v[:2], t.TempDir()
-	var config *train.ConfigError
+	var setting *config.Error
 	_, err = Run(context.Background(), o)
-	require.ErrorAs(t, err, &config, "where nothing can run, the first error")
+	require.ErrorAs(t, err, &setting, "where nothing can run, the first error")
 	require.ErrorContains(t, err, "em-apl makes its labels after 5 epochs")
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/torch/safetensors"
 )
 
@@ -30,7 +30,7 @@ func (t *Table) Write(w io.Writer, format string) error {
 		e.SetIndent("", "  ")
 		return e.Encode(t)
 	}
-	return &train.ConfigError{Msg: fmt.Sprintf("format %q is none of %s", format, strings.Join(Formats, ", "))}
+	return &config.Error{Msg: fmt.Sprintf("format %q is none of %s", format, strings.Join(Formats, ", "))}
 }
 
 func (t *Table) caption() string {

@@ -19,6 +19,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/caught"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -146,13 +147,13 @@ type tuned struct {
 func newSearch(o Options, g Tuning) (*search, error) {
 	switch {
 	case len(g.Grids) != len(o.Variants):
-		return nil, &train.ConfigError{Msg: fmt.Sprintf("%d grids for %d methods", len(g.Grids), len(o.Variants))}
+		return nil, &config.Error{Msg: fmt.Sprintf("%d grids for %d methods", len(g.Grids), len(o.Variants))}
 	case len(g.Seeds) == 0:
-		return nil, &train.ConfigError{Msg: "tuning wants seeds"}
+		return nil, &config.Error{Msg: "tuning wants seeds"}
 	}
 	for _, seed := range g.Seeds {
 		if slices.Contains(o.Seeds, seed) {
-			return nil, &train.ConfigError{Msg: fmt.Sprintf("seed %d is to choose settings and to test them: the test "+
+			return nil, &config.Error{Msg: fmt.Sprintf("seed %d is to choose settings and to test them: the test "+
 				"wants seeds that the search has not seen", seed)}
 		}
 	}
@@ -201,14 +202,14 @@ func (s *search) run(ctx context.Context) error {
 // canSelect says where nothing could be chosen by.
 func (s *search) canSelect() error {
 	if s.o.Dir == "" {
-		return &train.ConfigError{Msg: "a comparison wants methods, seeds and a folder for its runs"}
+		return &config.Error{Msg: "a comparison wants methods, seeds and a folder for its runs"}
 	}
 	for _, r := range s.rows {
 		c, err := s.resolve(r.variant)
 		if err != nil {
 			continue // the row is left out, with the reason
 		}
-		ds, err := train.Open(c)
+		ds, err := c.Data.Open()
 		if err != nil {
 			return err
 		}
@@ -217,7 +218,7 @@ func (s *search) canSelect() error {
 			return err
 		}
 		if none {
-			return &train.ConfigError{Msg: fmt.Sprintf("%s has no validation rows, and tuning chooses by validation mAP: "+
+			return &config.Error{Msg: fmt.Sprintf("%s has no validation rows, and tuning chooses by validation mAP: "+
 				"give it a validation part, or leave out the tuning", ds.Name)}
 		}
 		return nil
@@ -225,12 +226,12 @@ func (s *search) canSelect() error {
 	return nil
 }
 
-func (s *search) resolve(v Variant) (train.Config, error) {
+func (s *search) resolve(v Variant) (config.Config, error) {
 	o := s.o
 	o.Variants = []Variant{v}
 	j, err := o.job(0, 0)
 	if err != nil {
-		return train.Config{}, err
+		return config.Config{}, err
 	}
 	return j.config, nil
 }
@@ -276,7 +277,7 @@ func over(base, top map[string]any) map[string]any {
 }
 
 // same is equal for settings of one run that come to the same.
-func same(c train.Config) string {
+func same(c config.Config) string {
 	m := c.AsSettings()
 	delete(m, "run")
 	delete(m, "init")
@@ -327,7 +328,7 @@ func (s *search) stage(ctx context.Context, k int) error {
 			}
 			y := t.Rows[at]
 			if x.LeftOut = y.LeftOut; x.LeftOut == "" && len(y.Val) < len(o.Seeds) {
-				return &train.ConfigError{Msg: fmt.Sprintf("%s: no validation row has labels to choose settings by", y.Name)}
+				return &config.Error{Msg: fmt.Sprintf("%s: no validation row has labels to choose settings by", y.Name)}
 			}
 			x.Val, x.ValMean, x.ValSD = y.Val, y.ValMean, y.ValSD
 			r.seconds += y.Seconds * float64(len(y.Seeds))
@@ -418,7 +419,7 @@ func (s *search) before(path string) ([]selected, error) {
 				return nil, err
 			}
 			if !bytes.Equal(was, is) {
-				return nil, &train.ConfigError{Msg: fmt.Sprintf("%s: %s was tuned with another grid or other seeds, and its "+
+				return nil, &config.Error{Msg: fmt.Sprintf("%s: %s was tuned with another grid or other seeds, and its "+
 					"test scores are known since; another search is another experiment: choose another --run", path, x.Name)}
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/data/shapes/shapestest"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -80,9 +81,9 @@ func TestTune(t *testing.T) {
 		for _, seed := range g.Seeds {
 			m := slow()
 			m["method"], m["seed"], m["params"], m["lr"] = "em", int64(seed), map[string]any{"alpha": alpha}, lr
-			c, err := train.FromSettings(m)
+			c, err := config.FromSettings(m)
 			require.NoError(t, err)
-			r, err := train.Run(context.Background(), c, train.Events{})
+			r, err := train.Run(context.Background(), c, train.RunOptions{})
 			require.NoError(t, err)
 			sum += r.Best.ValMAP
 		}

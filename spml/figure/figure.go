@@ -15,6 +15,9 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/chart"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -28,8 +31,9 @@ type Figure struct {
 
 // Options are the choices of Draw.
 type Options struct {
-	Class  string // of em:fig10; empty: the one with the most hidden positives
-	Preset string // of aevlp:supplement-fig1: whose grid and overlap, as vlm.Preset has them; empty: the paper's 3×3 tiles and 0.2
+	Class string // of em:fig10; empty: the one with the most hidden positives
+	// of aevlp:supplement-fig1: whose grid and overlap, as vlm.Published has them; empty: the paper's 3×3 tiles and 0.2
+	DataSet string
 }
 
 // Figures are those that Draw knows, by id.
@@ -57,10 +61,16 @@ func Draw(ctx context.Context, id string, paths []string, o Options) ([]byte, er
 		for _, f := range all {
 			names = append(names, f.ID)
 		}
-		return nil, &train.ConfigError{Msg: fmt.Sprintf("no figure of runs is called %q; there are %s (others: spml reproduce list)", id, strings.Join(names, ", "))}
+		return nil, &config.Error{
+			Msg: fmt.Sprintf(
+				"no figure of runs is called %q; there are %s (others: spml reproduce list)",
+				id,
+				strings.Join(names, ", "),
+			),
+		}
 	}
 	if len(paths) == 0 {
-		return nil, &train.ConfigError{Msg: fmt.Sprintf("%s wants %s", id, all[i].Wants)}
+		return nil, &config.Error{Msg: fmt.Sprintf("%s wants %s", id, all[i].Wants)}
 	}
 	pictures, err := all[i].draw(ctx, &all[i], paths, o)
 	if err != nil {
@@ -71,31 +81,31 @@ func Draw(ctx context.Context, id string, paths []string, o Options) ([]byte, er
 
 // run is a finished run with its scores by epoch.
 type run struct {
-	*train.Record
+	*rundir.Record
 	name   string
-	scores []train.EpochScores
+	scores []metric.EpochScores
 }
 
 func open(paths []string) ([]run, error) {
 	var out []run
 	names := map[string]int{}
 	for _, p := range paths {
-		r, err := train.ReadRecord(p)
+		r, err := rundir.ReadRecord(p)
 		if err != nil {
 			return nil, err
 		}
 		if r.Result == nil {
 			return nil, fmt.Errorf("%w: %s has not ended; go on with `spml train --run %s --resume`", train.ErrData, p, p)
 		}
-		s, err := train.ReadEpochScores(p)
+		s, err := rundir.ReadEpochScores(p)
 		if err != nil {
 			return nil, err
 		}
 		if len(s) == 0 {
 			return nil, fmt.Errorf("%w: %s has no scores.jsonl, a version before it trained it; train it anew", train.ErrData, p)
 		}
-		out = append(out, run{r, r.Config.Method, s})
-		names[r.Config.Method]++
+		out = append(out, run{r, r.Config.Method.ID, s})
+		names[r.Config.Method.ID]++
 	}
 	for i := range out {
 		if names[out[i].name] > 1 {
@@ -106,7 +116,10 @@ func open(paths []string) ([]run, error) {
 }
 
 // over is a curve over epochs of one of the groups; epochs without the group have no point.
-func (r *run) over(part func(train.EpochScores) *train.PartScores, get func(*train.PartScores) (float64, bool)) (x, y []float64) {
+func (r *run) over(
+	part func(metric.EpochScores) *metric.PartScores,
+	get func(*metric.PartScores) (float64, bool),
+) (x, y []float64) {
 	for _, e := range r.scores {
 		if p := part(e); p != nil {
 			if v, ok := get(p); ok {
@@ -117,18 +130,21 @@ func (r *run) over(part func(train.EpochScores) *train.PartScores, get func(*tra
 	return x, y
 }
 
-func trainPart(e train.EpochScores) *train.PartScores { return e.Train }
-func valPart(e train.EpochScores) *train.PartScores   { return e.Val }
+func trainPart(e metric.EpochScores) *metric.PartScores { return e.Train }
+func valPart(e metric.EpochScores) *metric.PartScores   { return e.Val }
 
-func mean(group func(*train.PartScores) *train.ScoreGroup, sum func(*train.ScoreGroup) float64) func(*train.PartScores) (float64, bool) {
-	return func(p *train.PartScores) (float64, bool) { return group(p).Mean(sum), group(p) != nil }
+func mean(
+	group func(*metric.PartScores) *metric.ScoreGroup,
+	sum func(*metric.ScoreGroup) float64,
+) func(*metric.PartScores) (float64, bool) {
+	return func(p *metric.PartScores) (float64, bool) { return group(p).Mean(sum), group(p) != nil }
 }
 
-func positive(p *train.PartScores) *train.ScoreGroup { return p.Positive }
-func hidden(p *train.PartScores) *train.ScoreGroup   { return p.Hidden }
-func absent(p *train.PartScores) *train.ScoreGroup   { return p.Absent }
+func positive(p *metric.PartScores) *metric.ScoreGroup { return p.Positive }
+func hidden(p *metric.PartScores) *metric.ScoreGroup   { return p.Hidden }
+func absent(p *metric.PartScores) *metric.ScoreGroup   { return p.Absent }
 
-func probability(g *train.ScoreGroup) float64 { return g.Probability }
+func probability(g *metric.ScoreGroup) float64 { return g.Probability }
 
 // confidence is GR's Fig. 3.
 func confidence(_ context.Context, f *Figure, paths []string, _ Options) ([]string, error) {
@@ -140,7 +156,7 @@ func confidence(_ context.Context, f *Figure, paths []string, _ Options) ([]stri
 	var pictures []string
 	for i := range runs {
 		r := &runs[i]
-		x, y := r.over(valPart, func(s *train.PartScores) (float64, bool) {
+		x, y := r.over(valPart, func(s *metric.PartScores) (float64, bool) {
 			if s.W1 == nil {
 				return 0, false
 			}
@@ -157,8 +173,8 @@ func confidence(_ context.Context, f *Figure, paths []string, _ Options) ([]stri
 	return append([]string{p.Lines()}, pictures...), nil
 }
 
-func histogram(name string, g *train.ScoreGroup, colour int) chart.Histogram {
-	h := chart.Histogram{Name: name, Colour: colour, Counts: make([]int, train.ScoreBins)}
+func histogram(name string, g *metric.ScoreGroup, colour int) chart.Histogram {
+	h := chart.Histogram{Name: name, Colour: colour, Counts: make([]int, metric.ScoreBins)}
 	if g != nil {
 		h.Counts, h.Mean = g.Histogram, g.Mean(probability)
 	}
@@ -166,7 +182,7 @@ func histogram(name string, g *train.ScoreGroup, colour int) chart.Histogram {
 }
 
 // at gives the scores of an epoch, or of the last one.
-func (r *run) at(epoch int) train.EpochScores {
+func (r *run) at(epoch int) metric.EpochScores {
 	for _, e := range r.scores {
 		if e.Epoch == epoch {
 			return e
@@ -184,14 +200,14 @@ func ratio(_ context.Context, f *Figure, paths []string, _ Options) ([]string, e
 	var pictures []string
 	for _, r := range runs {
 		p := chart.Plot{Title: r.name + ": hidden positives among what is not observed", X: "confidence on validation", XRange: [2]float64{0, 1}, YRange: [2]float64{0, 1}}
-		for i, e := range []train.EpochScores{r.scores[0], r.scores[len(r.scores)-1]} {
+		for i, e := range []metric.EpochScores{r.scores[0], r.scores[len(r.scores)-1]} {
 			if e.Val == nil || e.Val.Hidden == nil || e.Val.Absent == nil {
 				return nil, fmt.Errorf("%w: %s: %s has no validation part with full labels", train.ErrData, f.ID, r.Dir)
 			}
 			s := chart.Series{Name: fmt.Sprintf("after epoch %d", e.Epoch), Colour: []int{6, 1}[i]}
-			for k := range train.ScoreBins {
+			for k := range metric.ScoreBins {
 				if a, b := e.Val.Hidden.Histogram[k], e.Val.Absent.Histogram[k]; a+b > 0 {
-					s.X, s.Y = append(s.X, (float64(k)+0.5)/train.ScoreBins), append(s.Y, float64(a)/float64(a+b))
+					s.X, s.Y = append(s.X, (float64(k)+0.5)/metric.ScoreBins), append(s.Y, float64(a)/float64(a+b))
 				}
 			}
 			p.Series = append(p.Series, s)
@@ -209,9 +225,9 @@ func training(_ context.Context, _ *Figure, paths []string, _ Options) ([]string
 	}
 	type line struct {
 		name  string
-		group func(*train.PartScores) *train.ScoreGroup
+		group func(*metric.PartScores) *metric.ScoreGroup
 	}
-	plot := func(title string, sum func(*train.ScoreGroup) float64, lines ...line) string {
+	plot := func(title string, sum func(*metric.ScoreGroup) float64, lines ...line) string {
 		p := chart.Plot{Title: title, X: "epoch", WholeX: true}
 		for i := range runs {
 			for k, l := range lines {
@@ -224,9 +240,23 @@ func training(_ context.Context, _ *Figure, paths []string, _ Options) ([]string
 		return p.Lines()
 	}
 	return []string{
-		plot("Fig. 7: mean loss of observed positives, -log p", func(g *train.ScoreGroup) float64 { return g.LogLoss }, line{"", positive}),
-		plot("Fig. 8: mean |logit| of what is not observed", func(g *train.ScoreGroup) float64 { return g.AbsLogit }, line{"hidden positives", hidden}, line{"absent", absent}),
-		plot("Fig. 9: mean probability of positives", probability, line{"observed", positive}, line{"hidden", hidden}),
+		plot(
+			"Fig. 7: mean loss of observed positives, -log p",
+			func(g *metric.ScoreGroup) float64 { return g.LogLoss },
+			line{"", positive},
+		),
+		plot(
+			"Fig. 8: mean |logit| of what is not observed",
+			func(g *metric.ScoreGroup) float64 { return g.AbsLogit },
+			line{"hidden positives", hidden},
+			line{"absent", absent},
+		),
+		plot(
+			"Fig. 9: mean probability of positives",
+			probability,
+			line{"observed", positive},
+			line{"hidden", hidden},
+		),
 	}, nil
 }
 
@@ -262,33 +292,41 @@ func classes(ctx context.Context, _ *Figure, paths []string, o Options) ([]strin
 					}
 				}
 				if which < 0 {
-					return nil, &train.ConfigError{Msg: fmt.Sprintf("no class is called %q; there are %s", o.Class, strings.Join(ds.Classes, ", "))}
+					return nil, &config.Error{
+						Msg: fmt.Sprintf("no class is called %q; there are %s", o.Class, strings.Join(ds.Classes, ", ")),
+					}
 				}
 				if i == 0 {
 					pictures = append(pictures, chart.Bars("Fig. 10: share of positives among what is not observed", []string{"positives"}, 1, rows))
 				}
 			}
-			var groups [2]train.ScoreGroup
+			var groups [2]metric.ScoreGroup
 			for y := range groups {
-				groups[y].Histogram = make([]int, train.ScoreBins)
+				groups[y].Histogram = make([]int, metric.ScoreBins)
 			}
 			for r := range sc.Rows {
 				if at := r*c + which; observed[at] != 1 {
 					g, v := &groups[truth[at]], float64(sc.Values[at])
 					g.Entries++
 					g.Probability += v
-					g.Histogram[min(int(v*train.ScoreBins), train.ScoreBins-1)]++
+					g.Histogram[min(int(v*metric.ScoreBins), metric.ScoreBins-1)]++
 				}
 			}
 			parts[p] = []chart.Histogram{histogram("positives", &groups[1], 3), histogram("negatives", &groups[0], 2)}
 		}
-		rec, err := train.ReadRecord(dir)
+		rec, err := rundir.ReadRecord(dir)
 		if err != nil {
 			return nil, err
 		}
-		pictures = append(pictures,
-			chart.Ridges(fmt.Sprintf("Fig. 11: %s, %s, training (not observed)", rec.Config.Method, name), "probability", parts[0]),
-			chart.Ridges(fmt.Sprintf("Fig. 11: %s, %s, test", rec.Config.Method, name), "probability", parts[1]))
+		pictures = append(
+			pictures,
+			chart.Ridges(
+				fmt.Sprintf("Fig. 11: %s, %s, training (not observed)", rec.Config.Method.ID, name),
+				"probability",
+				parts[0],
+			),
+			chart.Ridges(fmt.Sprintf("Fig. 11: %s, %s, test", rec.Config.Method.ID, name), "probability", parts[1]),
+		)
 	}
 	return pictures, nil
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/gospml/gospml/data/shapes/shapestest"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/spml/vlm"
 )
@@ -39,12 +41,19 @@ func TestFigures(t *testing.T) {
 	set, dir := shapestest.Folder(t), t.TempDir()
 	var runs []string
 	for _, m := range []string{"an", "em"} {
-		c := train.Config{Data: set, Method: m, Backbone: "small_cnn", ImageSize: 64, Epochs: 2, BatchSize: 16, Run: filepath.Join(dir, m), SaveEvery: "off"}
-		_, err := train.Run(t.Context(), c, train.Events{})
+		c := config.Config{
+			Data:     config.Data{Path: set, ImageSize: 64},
+			Method:   config.Method{ID: m},
+			Model:    config.Model{Backbone: "small_cnn"},
+			Optim:    config.Optim{BatchSize: 16},
+			Schedule: config.Schedule{Epochs: 2},
+			Run:      config.Run{Dir: filepath.Join(dir, m), SaveEvery: config.SaveEvery{Off: true}},
+		}
+		_, err := train.Run(t.Context(), c, train.RunOptions{})
 		require.NoError(t, err)
-		runs = append(runs, c.Run)
+		runs = append(runs, c.Run.Dir)
 	}
-	scores, err := train.ReadEpochScores(runs[0])
+	scores, err := rundir.ReadEpochScores(runs[0])
 	require.NoError(t, err)
 	for id, want := range map[string][]string{
 		"gr:fig3": {"W₁", "an, 1: ", "em, 2: ", fmt.Sprintf("hidden positives <tspan class=\"m count\">%d, mean", scores[0].Val.Hidden.Entries)},
@@ -107,10 +116,10 @@ func TestSweep(t *testing.T) {
 func TestTiles(t *testing.T) {
 	set := shapestest.Folder(t)
 	photo := filepath.Join(set, "images", "003.png")
-	svg, err := Draw(t.Context(), "aevlp:supplement-fig1", []string{photo}, Options{Preset: "coco"})
+	svg, err := Draw(t.Context(), "aevlp:supplement-fig1", []string{photo}, Options{DataSet: "coco"})
 	require.NoError(t, err)
 	sound(t, string(svg))
-	s, err := vlm.Preset(vlm.DAMP, "coco", vlm.Default)
+	s, err := vlm.Published(vlm.DAMP, "coco", vlm.Default)
 	require.NoError(t, err)
 	s.Seed = 1200
 	require.Equal(t, 3*s.Grid*s.Grid, strings.Count(string(svg), `fill="none" class="s`))

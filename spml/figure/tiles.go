@@ -14,7 +14,7 @@ import (
 
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/chart"
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/vlm"
 )
 
@@ -23,9 +23,9 @@ const tileEpochs = 3
 
 // tiles is Fig. 1 of AEVLP's supplement: a photo, and in each epoch the boxes of its tiles with the tiles themselves beside them.
 func tiles(_ context.Context, _ *Figure, paths []string, o Options) ([]string, error) {
-	s, err := vlm.Preset(vlm.DAMP, o.Preset, vlm.Default)
+	s, err := vlm.Published(vlm.DAMP, o.DataSet, vlm.Default)
 	if err != nil {
-		return nil, &train.ConfigError{Msg: err.Error()}
+		return nil, &config.Error{Msg: err.Error()}
 	}
 	s.Seed = 1200
 	var pictures []string

@@ -22,7 +22,7 @@ func init() {
 		Formula: "y·sn + (1-y)·sp; gradient p - y",
 		Source:  "Cole et al. 2021, eq. (3)",
 		Notes:   "Log epsilon 1e-5 in the code of Cole, EM, VLPL, MIME and SMILE, 1e-7 in AEVLP's; exact in LL's and LAC's. LAC's text sums over classes, its code averages over B·C.",
-		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Forms:   map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:   Observed,
 		Tables:  []string{"Cole", "VLPL", "GR", "LAC"},
 		New: func(_ Values, o Options) (Func, error) {
@@ -37,7 +37,7 @@ func init() {
 		Formula: "y·sn + γ·(1-y)·sp with γ = 1/(C-1)",
 		Source:  "Cole et al. 2021",
 		Notes:   "Divided by B·C, not by the sum of the weights. With one class γ is 1.",
-		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Forms:   map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:   Observed,
 		Tables:  []string{"Cole", "LAC"},
 		New: func(_ Values, o Options) (Func, error) {

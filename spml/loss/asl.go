@@ -18,7 +18,7 @@ func init() {
 			{Name: "detach_weight", Doc: "the focusing weights have no gradient", Source: "code, Alibaba-MIIL/ASL @ 8c9e0bd, src/loss_functions/losses.py: disable_torch_grad_focal_loss", Default: 1, Choices: noYes},
 			{Name: "clamp", Doc: "least argument of a logarithm", Source: "ours, exact logarithms unless the code's form is asked for", Max: 1},
 		},
-		Presets: map[string]Preset{
+		Forms: map[string]Form{
 			"paper": {Doc: "γ⁺ 0, γ⁻ 4, m 0.05, weights differentiated, sum", Set: Values{"gamma_pos": 0, "gamma_neg": 4, "margin": 0.05, "detach_weight": 0}, Reduction: Sum},
 			"code":  {Doc: "class defaults: γ⁺ 1, γ⁻ 4, m 0.05, detached, clamp 1e-8, sum", Set: Values{"gamma_pos": 1, "gamma_neg": 4, "margin": 0.05, "clamp": 1e-8}, Reduction: Sum},
 		},

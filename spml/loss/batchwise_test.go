@@ -13,7 +13,8 @@ import (
 // The fused forms report the parts that the composed ones do, also for padded batches.
 func TestFusedParts(t *testing.T) {
 	for _, id := range []string{"epr", "role", "gpr", "plc", "lac", "ll-r", "ll-ct", "ll-cp"} {
-		for _, set := range append([]losstest.Setting{{}, {Options: loss.Options{Preset: "paper"}}, {Options: loss.Options{Preset: "code"}}}, settings[id]...) {
+		forms := []losstest.Setting{{}, {Options: loss.Options{Form: "paper"}}, {Options: loss.Options{Form: "code"}}}
+		for _, set := range append(forms, settings[id]...) {
 			for _, padded := range []bool{false, true} {
 				e, err := loss.Lookup(id)
 				require.NoError(t, err)

@@ -11,7 +11,7 @@ func init() {
 		Formula: "t·sn + (1-t)·sp; gradient p - t",
 		Source:  "Cole et al. 2021 (upper bound)",
 		Notes:   "The released code adds 1e-5 inside the logarithms.",
-		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Forms:   map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:   Full,
 		Tables:  []string{"Cole", "VLPL"},
 		New: func(_ Values, o Options) (Func, error) {
@@ -29,7 +29,7 @@ func init() {
 		Source:  "Cole et al. 2021",
 		Notes:   "The paper's text smooths by ε/2 on each side, the code by ε.",
 		Params:  smoothing("code, elijahcole/single-positive-multi-label @ 89152d5, train.py: ls_coef", perData(0.1, 0.1, 0.1, 0.1)),
-		Presets: smoothingPresets,
+		Forms:   smoothingForms,
 		Needs:   Full,
 		Tables:  []string{"Cole"},
 		New: func(v Values, o Options) (Func, error) {
@@ -48,7 +48,7 @@ func init() {
 		Formula: "y·sn + (1-t)·sp; unobserved positives contribute nothing",
 		Source:  "Cole et al. 2021 (IUN)",
 		Notes:   "The first released code tests the full labels against -1, which they never hold, so that its negative term is 0; the later fork tests against 0, as here.",
-		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Forms:   map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:   Observed | Full,
 		Tables:  []string{"Cole", "VLPL"},
 		New: func(_ Values, o Options) (Func, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/gospml/gospml/spml/loss/losstest"
 )
 
-// settings are forms beside the default and the presets.
+// settings are forms beside the default and the published ones.
 var settings = map[string][]losstest.Setting{
 	"entmin": {{Name: "with AN", Set: loss.Values{"with_an": 1}}},
 	"focal":  {{Name: "detached", Set: loss.Values{"detach_weight": 1}}, {Name: "γ 0.5", Set: loss.Values{"gamma": 0.5}}, {Name: "γ 0", Set: loss.Values{"gamma": 0}}},

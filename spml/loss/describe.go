@@ -46,7 +46,7 @@ func Describe(e *Entry) string {
 		}
 	}
 	for _, name := range []string{"paper", "code"} {
-		if p, ok := e.Presets[name]; ok {
+		if p, ok := e.Forms[name]; ok {
 			line(name, p.Doc)
 		}
 	}

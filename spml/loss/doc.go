@@ -15,7 +15,7 @@
 // goroutines.
 //
 // Logarithms are exact by default: finite for every finite logit. Options.LogEps adds the epsilon of the released code
-// inside them. Options.Preset takes "paper" or "code": the printed form or the released one, where they differ from the
+// inside them. Options.Form takes "paper" or "code": the printed form or the released one, where they differ from the
 // default. Losses are computed in float64 for float64 logits and in float32 for all others. A NaN logit gives NaN. An empty batch
 // gives 0 with zero gradient.
 //

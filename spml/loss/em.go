@@ -12,7 +12,7 @@ func init() {
 		Source:  "Zhou et al. 2022, eq. (4)",
 		Notes:   "The loss can be negative, down to -α·ln 2. The code has log epsilon 1e-5 and stops at the first epoch without a better validation mAP. For thresholds the authors advise 0.75 instead of 0.5, because negatives sit near 0.5.",
 		Params:  []Param{entropyWeight("paper, em Table 5: EM alpha")},
-		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Forms:   map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:   Observed,
 		Tables:  []string{"EM", "VLPL", "GR", "LAC"},
 		New: func(v Values, o Options) (Func, error) {

@@ -17,7 +17,7 @@ func init() {
 			{Name: "theta", Doc: "θ, share of unknown labels that become negatives (read by the estimator)", Source: "paper, em Sec. C.3: APL theta%", Default: 0.9, Max: 1},
 			{Name: "warmup", Doc: "T_w, epochs before the first labels (read by the estimator)", Source: "paper, em Table 5: APL warm-up T_w", Default: 5, ByData: perData(5, 5, 4, 3), Max: inf},
 		},
-		Presets:   map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Forms:     map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:     SoftNegatives,
 		Estimator: "apl", EstimatorNeeds: SampleIDs | Previous | Epoch,
 		Tables: []string{"EM", "VLPL", "GR", "LAC"},

@@ -13,7 +13,7 @@ func init() {
 		Source:     "Cole et al. 2021",
 		Notes:      "m̂ belongs to the batch, so results depend on its size; R_k is not scaled by the reduction. GR's and AEVLP's repositories have a function of this name without the regulariser. Parts: main, reg.",
 		Params:     []Param{expectedPositives("k")},
-		Presets:    map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Forms:      map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:      Observed,
 		Tables:     []string{"Cole", "LAC"},
 		New: func(v Values, o Options) (Func, error) {

@@ -22,7 +22,7 @@ func init() {
 			Param{Name: "rho", Doc: "ρ, target of a positive pseudo-label", Source: "paper, aevlp Table 3: q3", Default: 0.9, Max: 1},
 			Param{Name: "eta", Doc: "η, weight of the regulariser", Source: "paper, aevlp Table 3: eta", Default: 0.05, ByData: perData(0.05, 0.001, 0.001, 0.01), Max: inf},
 			expectedPositives("m_pos")), scheduleParams(gprSchedule)...),
-		Presets: map[string]Preset{
+		Forms: map[string]Form{
 			"paper": {Doc: "t/T; on CUB b starts at -4 and q3 is 1", Set: Values{"schedule": 1}, ByData: map[string]Values{"cub": {"b0": -4, "q3": 1}}},
 			"code":  {Doc: "log epsilon 1e-7", LogEps: 1e-7},
 		},

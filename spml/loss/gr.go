@@ -28,7 +28,7 @@ func init() {
 		Source:  "Chen et al. 2024, eq. (4) and Table 1",
 		Notes:   "The paper divides by N only and has q1 = 0.01, the code divides by N·C and has sn with epsilon 1e-7. The schedule runs over the epochs by the paper's t/T or the code's offsets (w and b stop one step short). Powers are taken in closed form: the code gives NaN for p = 1 with q3 < 1 and for underflowing p with q2 < 1. With Batch.Trainable the four parameters learn; their released path refers to a variable that does not exist.",
 		Params:  append(exponents(true, "paper, gr Table 6: q2", "paper, gr Table 6: q3"), scheduleParams(grSchedule)...),
-		Presets: map[string]Preset{
+		Forms: map[string]Form{
 			"paper": {Doc: "q1 = 0.01, t/T, divided by B only", Set: Values{"q1": 0.01, "schedule": 1}, Reduction: BatchMean},
 			"code":  {Doc: "log epsilon 1e-7", LogEps: 1e-7},
 		},

@@ -24,11 +24,20 @@ func init() {
 		Title:   "Hill loss",
 		Formula: "(1-p_m)^γ·(-log p_m) with p_m = σ(z-m) where y = 1, else (λ-p)·p²",
 		Source:  "Zhang et al. 2021 (Simple and Robust Loss Design)",
-		Notes:   "The official class sums (preset code); GR's paper and code take plain sn for positives and the mean (positive=ce). GR's Table 1 prints the branches with wrong signs. The focal weight is differentiated.",
-		Params:  append(focalMargin(), Param{Name: "positive", Doc: "loss of positives", Source: "code, xinyu1205/robust-loss-mlml @ dcfa4d5, src/loss_functions/losses.py: focal margin for positives", Choices: []string{"focal-margin", "ce"}}),
-		Presets: map[string]Preset{"code": {Doc: "sum", Reduction: Sum}},
-		Needs:   Observed,
-		Tables:  []string{"GR"},
+		Notes: "The official class sums (form code); GR's paper and code take plain sn for positives and the mean " +
+			"(positive=ce). GR's Table 1 prints the branches with wrong signs. The focal weight is differentiated.",
+		Params: append(
+			focalMargin(),
+			Param{
+				Name:    "positive",
+				Doc:     "loss of positives",
+				Source:  "code, xinyu1205/robust-loss-mlml @ dcfa4d5, src/loss_functions/losses.py: focal margin for positives",
+				Choices: []string{"focal-margin", "ce"},
+			},
+		),
+		Forms:  map[string]Form{"code": {Doc: "sum", Reduction: Sum}},
+		Needs:  Observed,
+		Tables: []string{"GR"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
 				z := b.Z()

@@ -46,7 +46,7 @@ func init() {
 			{Name: "normalise", Doc: "over what maps are normalised (read where the mask is made)",
 				Source: "ours, a mask that is the picture's own", Choices: []string{"image", "batch"}},
 		},
-		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5; maps normalised over the batch",
+		Forms: map[string]Form{"code": {Doc: "log epsilon 1e-5; maps normalised over the batch",
 			Set: Values{"normalise": 1}, LogEps: 1e-5}},
 		Needs:     Observed | NegativeMask | StrongView,
 		Estimator: "gaps", EstimatorNeeds: Epoch,

@@ -54,7 +54,7 @@ func init() {
 			{Name: "group_rows", Doc: "what several photos of a group in one batch give (read by the estimator)",
 				Source: "ours, a mean does not depend on their order", Choices: []string{"mean", "last"}},
 		},
-		Presets: map[string]Preset{"code": {
+		Forms: map[string]Form{"code": {
 			Doc: "log epsilon 1e-5; Q begins with drawn numbers, and the last photo of a group in a batch moves it",
 			Set: Values{"group_rows": 1, "group_start": -1}, LogEps: 1e-5,
 		}},

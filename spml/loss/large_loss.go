@@ -26,9 +26,15 @@ func init() {
 		if permanent {
 			delta, estimator, wants = 0.001, "large-loss", SampleIDs
 		}
-		code := Preset{Doc: "ties with the k-th value are modified too; k from accumulated rates", Set: Values{"semantics": Reference}}
+		code := Form{
+			Doc: "ties with the k-th value are modified too; k from accumulated rates",
+			Set: Values{"semantics": Reference},
+		}
 		if permanent {
-			code = Preset{Doc: "as released: a string comparison by identity is never true, so LL-Cp runs as LL-Ct", Set: Values{"semantics": Released}}
+			code = Form{
+				Doc: "as released: a string comparison by identity is never true, so LL-Cp runs as LL-Ct",
+				Set: Values{"semantics": Released},
+			}
 		}
 		mustRegister(Entry{
 			ID:         s.id,
@@ -37,7 +43,7 @@ func init() {
 			Formula:    s.formula,
 			Source:     "Kim et al. 2022",
 			Notes: "k = ceil(B·C·(e-1)·Δ), for ll-cp ceil(B·C·Δ), and 0 in epoch 1. LL-Cp never runs as LL-Cp in " +
-				"the released code, so that published numbers may be LL-Ct's: preset code keeps this, preset paper has the " +
+				"the released code, so that published numbers may be LL-Ct's: form code keeps this, form paper has the " +
 				"repaired comparison. In the released selection a k-th largest loss of 0 also modifies observed positives, " +
 				"entries that tie with it are all modified, only larger ones become permanent, and ceil of accumulated rates " +
 				"can be one too many. BoostLU's repository compares the string and keeps ties for good too (semantics " +
@@ -48,7 +54,10 @@ func init() {
 				{Name: "semantics", Doc: "selection", Source: "ours, ties and the k-th value as the text describes them",
 					Choices: []string{"recommended", "reference", "released", "boostlu"}},
 			},
-			Presets:   map[string]Preset{"paper": {Doc: "the released selection with its comparison repaired", Set: Values{"semantics": Reference}}, "code": code},
+			Forms: map[string]Form{
+				"paper": {Doc: "the released selection with its comparison repaired", Set: Values{"semantics": Reference}},
+				"code":  code,
+			},
 			Needs:     Observed | Epoch,
 			Estimator: estimator, EstimatorNeeds: wants,
 			Tables: []string{"LL", "VLPL", "GR"},

@@ -23,7 +23,7 @@ func init() {
 			{Name: "theta", Doc: "θ, score that makes a label positive for good (read by the estimator)", Source: "code, palm-biaoliu/mime @ 06e15de, train_mime.py: theta", Default: 0.95, Max: 1},
 			{Name: "warmup", Doc: "T_w (read by the estimator)", Source: "code, palm-biaoliu/mime @ 06e15de, train_mime.py: warmup_epoch", Default: 2, ByData: perData(2, 2, 2, 5), Max: inf},
 		},
-		Presets:   map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Forms:     map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:     Observed | Latents,
 		Estimator: "threshold", EstimatorNeeds: SampleIDs | Epoch | Previous,
 		Tables: []string{"GR"},

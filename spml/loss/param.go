@@ -33,8 +33,8 @@ func (v Values) is(name string) bool { return v[name] != 0 }
 
 func (v Values) whole(name string) int { return int(v[name]) }
 
-// Preset is a printed or released form that differs from the default.
-type Preset struct {
+// Form is a printed or released form that differs from the default.
+type Form struct {
 	Doc       string
 	Set       Values
 	ByData    map[string]Values
@@ -123,19 +123,19 @@ func (e *Entry) Resolve(dataSet string, set Values) (Values, error) {
 	return e.resolve(dataSet, set, "")
 }
 
-// ResolveForm is Resolve with a preset's values ("paper", "code") between the defaults and those that are set.
-func (e *Entry) ResolveForm(dataSet string, set Values, preset string) (Values, error) {
-	return e.resolve(dataSet, set, preset)
+// ResolveForm is Resolve with a form's values ("paper", "code") between the defaults and those that are set.
+func (e *Entry) ResolveForm(dataSet string, set Values, form string) (Values, error) {
+	return e.resolve(dataSet, set, form)
 }
 
-func (e *Entry) resolve(dataSet string, set Values, preset string) (Values, error) {
-	switch preset {
+func (e *Entry) resolve(dataSet string, set Values, form string) (Values, error) {
+	switch form {
 	case "", "paper", "code":
 	default:
-		return nil, fmt.Errorf("loss: preset %q is none of paper, code", preset)
+		return nil, fmt.Errorf("loss: form %q is none of paper, code", form)
 	}
 	v := e.Defaults(dataSet)
-	p := e.Presets[preset]
+	p := e.Forms[form]
 	for _, over := range []Values{p.Set, p.ByData[strings.ToLower(dataSet)], set} {
 		for name, x := range over {
 			q, err := e.Param(name)

@@ -13,9 +13,11 @@ func init() {
 		Source:     "Xie et al. 2022 (LAC), eqs. (1)-(4)",
 		Notes:      "The paper (form=paper) takes unknown labels only, ≤ at 1-δ, and divides both terms by B. The code's mask holds every observed positive. Its images are not normalised. Parts: loss_an, loss_plc, mask, hard.",
 		Params:     plcParams(0.6, "code, milkxie/SPML-LAC @ a630052, first_stage.py: threshold"),
-		Presets:    map[string]Preset{"paper": {Doc: "unknown labels only, both terms divided by B", Set: Values{"form": 1}, Reduction: BatchMean}},
-		Needs:      Observed | StrongView,
-		Tables:     []string{"LAC"},
+		Forms: map[string]Form{
+			"paper": {Doc: "unknown labels only, both terms divided by B", Set: Values{"form": 1}, Reduction: BatchMean},
+		},
+		Needs:  Observed | StrongView,
+		Tables: []string{"LAC"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor { return plcValue(b, v, o) }, nil
 		},

@@ -30,7 +30,7 @@ type Entry struct {
 	Source  string // paper and equation
 	Notes   string // where paper and code differ, and what to know
 	Params  []Param
-	Presets map[string]Preset // "paper", "code": where they differ from the default
+	Forms   map[string]Form // "paper", "code": where they differ from the default
 	Needs   Needs
 	// Estimator names what of package label feeds it, "" = nothing, and EstimatorNeeds what that wants in each step or epoch.
 	Estimator      string
@@ -45,9 +45,9 @@ type Entry struct {
 
 // Options are common to all losses.
 type Options struct {
-	LogEps    float64   // 0 = exact logarithms, or the preset's; the released code has 1e-5 or 1e-7
-	Reduction Reduction // "" = the preset's, else Mean
-	Preset    string    // "" = the default, "paper" or "code"
+	LogEps    float64   // 0 = exact logarithms, or the form's; the released code has 1e-5 or 1e-7
+	Reduction Reduction // "" = the form's, else Mean
+	Form      string    // "" = the default, "paper" or "code"
 	Impl      Impl      // "" = Auto
 }
 
@@ -126,11 +126,11 @@ func New(name, dataSet string, set Values, o Options) (Loss, error) {
 
 // Make makes the loss of this entry.
 func (e *Entry) Make(dataSet string, set Values, o Options) (Loss, error) {
-	v, err := e.resolve(dataSet, set, o.Preset)
+	v, err := e.resolve(dataSet, set, o.Form)
 	if err != nil {
 		return nil, err
 	}
-	p := e.Presets[o.Preset]
+	p := e.Forms[o.Form]
 	if o.LogEps == 0 {
 		o.LogEps = p.LogEps
 	}

@@ -37,7 +37,7 @@ func TestEntriesAreComplete(t *testing.T) {
 		require.NotZero(t, e.Needs, e.ID)
 		for _, d := range []string{"", "voc", "coco", "nus", "cub"} {
 			for _, p := range []string{"", "paper", "code"} {
-				_, err := e.Make(d, nil, loss.Options{Preset: p})
+				_, err := e.Make(d, nil, loss.Options{Form: p})
 				require.NoError(t, err, "%s %s %s", e.ID, d, p)
 			}
 		}
@@ -93,7 +93,7 @@ func TestBadParameters(t *testing.T) {
 		{"gr", loss.Values{"epochs": 2, "frozen": 2}, loss.Options{}, "leave none for the schedule"},
 		{"an", nil, loss.Options{LogEps: -1}, "log_eps is -1"},
 		{"an", nil, loss.Options{Reduction: "max"}, `reduction "max"`},
-		{"an", nil, loss.Options{Preset: "both"}, `preset "both"`},
+		{"an", nil, loss.Options{Form: "both"}, `form "both"`},
 	} {
 		_, err := loss.New(c.id, "", c.set, c.o)
 		require.ErrorContains(t, err, c.want)

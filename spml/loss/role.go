@@ -25,8 +25,8 @@ func init() {
 				"the same to rounding; auto: lazy above 256 MB",
 			Source: "ours, the papers' tables are dense; of ten million photos a dense step moves gigabytes",
 		}},
-		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
-		Needs:   Observed | Estimates,
+		Forms: map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Needs: Observed | Estimates,
 
 		Estimator: "role", EstimatorNeeds: SampleIDs,
 		Tables: []string{"Cole", "VLPL", "GR", "LAC"},

@@ -62,7 +62,7 @@ func init() {
 			{Name: "rz", Doc: "r_z, weight of the latent's divergence", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1e-5, Max: inf},
 			{Name: "rd", Doc: "r_d, weight of the labels' divergence", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1e-5, Max: inf},
 		},
-		Presets:   map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Forms:     map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:     Observed | SoftLabels | Latents | BetaParameters,
 		Estimator: "smile",
 		Tables:    []string{"GR"},
@@ -95,7 +95,7 @@ func init() {
 			{Name: "rate", Doc: "weight of unknown labels without bias", Source: "code, palm-ml/smile @ 8feb9b8, train_smile2.py: rate", Default: 1, Max: inf},
 			temperature,
 		},
-		Presets:   map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Forms:     map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:     Observed | SoftLabels,
 		Estimator: "smile",
 		New: func(v Values, o Options) (Func, error) {
@@ -127,7 +127,9 @@ func init() {
 			temperature,
 			{Name: "kl", Doc: "divergence", Source: "ours, the proper divergence; the code's has a wrong sign", Choices: []string{"proper", "code"}},
 		},
-		Presets:   map[string]Preset{"code": {Doc: "log epsilon 1e-5, the code's divergence", LogEps: 1e-5, Set: Values{"kl": 1}}},
+		Forms: map[string]Form{
+			"code": {Doc: "log epsilon 1e-5, the code's divergence", LogEps: 1e-5, Set: Values{"kl": 1}},
+		},
 		Needs:     Observed | Reconstructions,
 		Estimator: "smile",
 		New: func(v Values, o Options) (Func, error) {

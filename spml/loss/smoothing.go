@@ -10,7 +10,7 @@ func smoothing(source string, byData map[string]float64) []Param {
 	}
 }
 
-var smoothingPresets = map[string]Preset{
+var smoothingForms = map[string]Form{
 	"paper": {Doc: "ε/2 on each side: targets 0.95 and 0.05", Set: Values{"half": 1}},
 	"code":  {Doc: "log epsilon 1e-5; targets 0.9 and 0.1", LogEps: 1e-5},
 }
@@ -38,7 +38,7 @@ func init() {
 		Source:  "Cole et al. 2021",
 		Notes:   "The paper's text smooths by ε/2 on each side (0.95, 0.05), the code by ε (0.9, 0.1), which is the default.",
 		Params:  smoothing("paper, em Sec. C.3: LS coefficient", perData(0.1, 0.1, 0.1, 0.1)),
-		Presets: smoothingPresets,
+		Forms:   smoothingForms,
 		Needs:   Observed,
 		Tables:  []string{"Cole", "VLPL", "GR", "LAC"},
 		New: func(v Values, o Options) (Func, error) {

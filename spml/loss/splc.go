@@ -17,7 +17,7 @@ func init() {
 			Param{Name: "corrected_margin", Doc: "margin of corrected labels", Source: "code, xinyu1205/robust-loss-mlml @ dcfa4d5, src/loss_functions/losses.py: the margin before the test"},
 			Param{Name: "neg", Doc: "loss of negatives", Source: "code, xinyu1205/robust-loss-mlml @ dcfa4d5, src/loss_functions/losses.py: SPLC with focal margin", Choices: []string{"focal", "hill"}},
 		),
-		Presets: map[string]Preset{
+		Forms: map[string]Form{
 			"paper": {Doc: "margin also for corrected labels, Hill negatives", Set: Values{"corrected_margin": 1, "neg": 1}},
 			"code":  {Doc: "sum", Reduction: Sum},
 		},

@@ -17,8 +17,8 @@ func init() {
 			{Name: "gamma_neg", Doc: "γ, weight of negative pseudo-labels", Source: "paper, vlpl Sec. 4.5: pseudo-negatives in the final method", Max: inf},
 			{Name: "rho", Doc: "ρ, target of a pseudo-label", Source: "paper, vlpl Sec. 4.6: label smoothing epsilon of pseudo-labels", Default: 0.9, Max: 1},
 		},
-		Presets: map[string]Preset{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
-		Needs:   Observed | PseudoLabels,
+		Forms: map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Needs: Observed | PseudoLabels,
 
 		Estimator: "vlpl",
 		Tables:    []string{"VLPL"},

@@ -16,8 +16,8 @@ func init() {
 		ID: "smile-classifier", Gives: given, FeaturesOnly: "enhances the labels on a graph of features",
 		Estimator: func(s *Setup) (Estimator, error) {
 			o := s.Options
-			o.Preset = ""
-			l, err := loss.New(encoder, s.Preset, nil, o)
+			o.Form = ""
+			l, err := loss.New(encoder, s.DataSet, nil, o)
 			if err != nil {
 				return nil, err
 			}

@@ -18,7 +18,7 @@ type Setup struct {
 	Method   *Method
 	Values   loss.Values  // the loss's parameters
 	Options  loss.Options // with which it was made
-	Preset   string       // data set whose defaults the parameters took
+	DataSet  string       // whose defaults the parameters took
 	Data     *data.Dataset
 	Rows     []int         // training rows in use; a row's place is its position here
 	Features *torch.Tensor // of these rows [n, D], on the device, where they do not change; else nil

@@ -3,8 +3,8 @@ package recipe_test
 import (
 	"fmt"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/recipe"
-	"github.com/gospml/gospml/spml/train"
 )
 
 // A paper's settings as the configuration of a run.
@@ -15,10 +15,10 @@ func ExampleGet() {
 	}
 	settings := r.Settings()
 	settings["data"], settings["weights"] = "coco", "resnet50.pth"
-	c, err := train.FromSettings(settings)
+	c, err := config.FromSettings(settings)
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(c.Method, c.Backbone, c.ImageSize)
+	fmt.Println(c.Method.ID, c.Model.Backbone, c.Data.ImageSize)
 	// Output: gr resnet50 448
 }

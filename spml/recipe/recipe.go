@@ -3,7 +3,7 @@
 // A recipe is named paper-data-backbone: the form that the paper prints, filled up from the released code where the
 // paper is silent. With -code at the end it is the released form where the two differ: em-voc-resnet50,
 // vlpl-cub-resnet50-code. Its values are settings of package train by key; the loss's own parameters come from the loss
-// registry, whose preset of the data set the recipe chooses.
+// registry, whose numbers of the data set the recipe chooses.
 //
 //	r, err := recipe.Get("gr-coco-resnet50")
 //	c, err := train.FromSettings(r.Settings())
@@ -21,8 +21,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
-	"github.com/gospml/gospml/spml/train"
 )
 
 //go:embed papers/*.yaml sweeps/*.yaml
@@ -95,7 +95,7 @@ type paper struct {
 	Data       map[string]map[string]Value `yaml:"data"`
 	Backbones  []string                    `yaml:"backbones"`
 	ByBackbone map[string]map[string]Value `yaml:"backbone_settings"`
-	CodePreset map[string]Value            `yaml:"code_preset"`
+	CodeForm   map[string]Value            `yaml:"code_form"`
 	CodeData   map[string]map[string]Value `yaml:"code_data"`
 }
 
@@ -123,7 +123,7 @@ func List() ([]Recipe, error) {
 			}
 			for _, b := range p.Backbones {
 				out = append(out, p.recipe(data, b, false))
-				if p.CodePreset != nil {
+				if p.CodeForm != nil {
 					out = append(out, p.recipe(data, b, true))
 				}
 			}
@@ -140,7 +140,7 @@ func parse(b []byte) (paper, error) {
 	if err := d.Decode(&p); err != nil {
 		return p, err
 	}
-	layers := []map[string]Value{p.Settings, p.CodePreset}
+	layers := []map[string]Value{p.Settings, p.CodeForm}
 	for _, v := range p.Data {
 		layers = append(layers, v)
 	}
@@ -152,7 +152,7 @@ func parse(b []byte) (paper, error) {
 	}
 	for _, l := range layers {
 		for k := range l {
-			if err := train.CheckKey(k); err != nil {
+			if err := config.CheckKey(k); err != nil {
 				return p, err
 			}
 		}
@@ -171,7 +171,7 @@ func parse(b []byte) (paper, error) {
 		}
 	}
 	for _, b := range p.Backbones {
-		if b != train.BackboneClip && !slices.Contains(backbone.Names(), b) {
+		if b != config.BackboneClip && !slices.Contains(backbone.Names(), b) {
 			return p, fmt.Errorf("no backbone is called %q", b)
 		}
 	}
@@ -186,13 +186,17 @@ func (p *paper) recipe(data, backbone string, code bool) Recipe {
 	layers := []map[string]Value{p.Settings, p.Data[data], p.ByBackbone[backbone]}
 	if code {
 		r.Name += "-code"
-		layers = append(layers, p.CodePreset, p.CodeData[data])
+		layers = append(layers, p.CodeForm, p.CodeData[data])
 	}
 	for _, l := range layers {
 		maps.Copy(r.Values, l)
 	}
 	r.Values["backbone"] = Value{backbone, FromUs, "the recipe's name"}
-	r.Values["preset"] = Value{data, FromUs, "the recipe's name: the loss's parameters for this data set, docs/methods.md"}
+	r.Values["data_set"] = Value{
+		data,
+		FromUs,
+		"the recipe's name: the loss's parameters for this data set, docs/methods.md",
+	}
 	r.Values["method"] = Value{p.Methods[0], FromUs, "the paper's own method"}
 	return r
 }
@@ -217,7 +221,7 @@ func Get(name string) (*Recipe, error) {
 			near = append(near, r.Name)
 		}
 	}
-	return nil, &train.ConfigError{Msg: fmt.Sprintf("no recipe is called %q; there are %s", name, strings.Join(near, ", "))}
+	return nil, &config.Error{Msg: fmt.Sprintf("no recipe is called %q; there are %s", name, strings.Join(near, ", "))}
 }
 
 // Settings are the values alone.
@@ -240,7 +244,7 @@ func (r *Recipe) SetsForm(method string) bool {
 // Keys are the settings' names in the order of package train.
 func (r *Recipe) Keys() []string {
 	var keys []string
-	for _, s := range train.Settings() {
+	for _, s := range config.Settings() {
 		if _, ok := r.Values[s.Key]; ok {
 			keys = append(keys, s.Key)
 		}
@@ -257,7 +261,7 @@ type Difference struct {
 // Diff lists what differs between two recipes.
 func Diff(a, b *Recipe) []Difference {
 	var out []Difference
-	for _, s := range train.Settings() {
+	for _, s := range config.Settings() {
 		x, y := a.Values[s.Key], b.Values[s.Key]
 		if fmt.Sprint(x.Value) != fmt.Sprint(y.Value) {
 			out = append(out, Difference{s.Key, x, y})

@@ -7,8 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/method"
 )
 
 // TestRecipes compares recipes with the papers' table of optimisers, batches, epochs and stop rules.
@@ -65,16 +66,26 @@ func TestOptimisationTable(t *testing.T) {
 			if id == "vlpl" || id == "aevlp" {
 				s["pseudo_labels"] = "p.npy"
 			}
-			c, err := train.FromSettings(s)
+			c, err := config.FromSettings(s)
 			require.NoError(t, err)
 			c, err = c.Resolve()
 			require.NoError(t, err, r.Name)
-			require.Equal(t, row.optimizer, c.Optimizer, r.Name)
-			require.Equal(t, row.schedule, c.Schedule, r.Name)
-			require.Equal(t, []float64{row.lr[i], row.head[i], row.batch[i], row.epochs[i]}, []float64{c.LR, c.HeadLR, float64(c.BatchSize), float64(c.Epochs)}, r.Name)
-			require.Equal(t, []float64{row.patience, row.drop, row.decay, row.ema}, []float64{float64(c.Patience), c.MaxDrop, c.WeightDecay, c.EMA}, r.Name)
-			require.Equal(t, 448, c.ImageSize, r.Name)
-			require.Equal(t, id != "cole-linear", *c.Flip, r.Name)
+			require.Equal(t, row.optimizer, c.Optim.Name, r.Name)
+			require.Equal(t, row.schedule, c.Schedule.Name, r.Name)
+			require.Equal(
+				t,
+				[]float64{row.lr[i], row.head[i], row.batch[i], row.epochs[i]},
+				[]float64{c.Optim.LR, c.Optim.HeadLR, float64(c.Optim.BatchSize), float64(c.Schedule.Epochs)},
+				r.Name,
+			)
+			require.Equal(
+				t,
+				[]float64{row.patience, row.drop, row.decay, row.ema},
+				[]float64{float64(c.Schedule.Patience), c.Schedule.MaxDrop, c.Optim.WeightDecay, c.Optim.EMA},
+				r.Name,
+			)
+			require.Equal(t, 448, c.Data.ImageSize, r.Name)
+			require.Equal(t, id != "cole-linear", *c.Data.Flip, r.Name)
 		}
 	}
 	code, err := Get("vlpl-cub-resnet50-code")
@@ -121,10 +132,10 @@ func TestEveryRecipeIsWhole(t *testing.T) {
 			if e.Needs&loss.PseudoLabels != 0 {
 				s["pseudo_labels"] = "p.npy"
 			}
-			if !train.Trainable(e) || e.Needs&loss.StrongView != 0 {
+			if method.Of(e).Lacks() != "" || e.Needs&loss.StrongView != 0 {
 				continue
 			}
-			c, err := train.FromSettings(s)
+			c, err := config.FromSettings(s)
 			require.NoError(t, err, r.Name)
 			_, err = c.Resolve()
 			require.NoError(t, err, "%s with %s", r.Name, m)
@@ -142,7 +153,7 @@ func TestDiff(t *testing.T) {
 	for _, x := range d {
 		keys = append(keys, x.Key)
 	}
-	require.Equal(t, []string{"preset", "epochs", "lr", "head_lr"}, keys)
+	require.Equal(t, []string{"data_set", "epochs", "lr", "head_lr"}, keys)
 	require.Empty(t, Diff(a, a))
 }
 
@@ -178,7 +189,7 @@ func TestSweeps(t *testing.T) {
 			if strings.HasPrefix(s.Name, "vlpl") || strings.HasPrefix(s.Name, "aevlp") {
 				set["clip"] = "model"
 			}
-			c, err := train.FromSettings(set)
+			c, err := config.FromSettings(set)
 			require.NoError(t, err, "%s, point %d", s.Name, i)
 			_, err = c.Resolve()
 			require.NoError(t, err, "%s, point %d", s.Name, i)

@@ -9,8 +9,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
-	"github.com/gospml/gospml/spml/train"
 )
 
 // Sweep is a grid of settings; a parameter of the loss is params.NAME.
@@ -67,7 +67,7 @@ func GetSweep(name string) (*Sweep, error) {
 		}
 		names = append(names, all[i].Name)
 	}
-	return nil, &train.ConfigError{Msg: fmt.Sprintf("no sweep is called %q; there are %s", name, strings.Join(names, ", "))}
+	return nil, &config.Error{Msg: fmt.Sprintf("no sweep is called %q; there are %s", name, strings.Join(names, ", "))}
 }
 
 // Names are those of the points where they have any.
@@ -82,14 +82,14 @@ func (s *Sweep) check() error {
 			if strings.HasPrefix(k, "params.") {
 				continue
 			}
-			if err := train.CheckKey(k); err != nil {
+			if err := config.CheckKey(k); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
 	}
 	for k, v := range s.Grid {
 		if !strings.HasPrefix(k, "params.") {
-			if err := train.CheckKey(k); err != nil {
+			if err := config.CheckKey(k); err != nil {
 				return err
 			}
 		}
@@ -103,7 +103,7 @@ func (s *Sweep) check() error {
 		}
 	}
 	for k, from := range s.Together {
-		if err := train.CheckKey(k); err != nil {
+		if err := config.CheckKey(k); err != nil {
 			return err
 		}
 		if _, ok := s.Grid[from]; !ok {

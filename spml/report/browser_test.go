@@ -21,6 +21,8 @@ import (
 
 	"github.com/gospml/gospml/data/shapes/shapestest"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -137,10 +139,17 @@ func (b *tab) look(t *testing.T, file, name string, sections []string) {
 func trained(t *testing.T, dir string, methods ...string) []string {
 	var dirs []string
 	for _, m := range methods {
-		c := train.Config{Data: shapestest.Folder(t), Method: m, Backbone: "small_cnn", ImageSize: 64, Epochs: 3, BatchSize: 16, LR: 3e-3, Seed: 3, Run: filepath.Join(dir, m), SaveEvery: "off"}
-		_, err := train.Run(t.Context(), c, train.Events{})
+		c := config.Config{
+			Data:     config.Data{Path: shapestest.Folder(t), ImageSize: 64},
+			Method:   config.Method{ID: m},
+			Model:    config.Model{Backbone: "small_cnn"},
+			Optim:    config.Optim{BatchSize: 16, LR: 3e-3},
+			Schedule: config.Schedule{Epochs: 3},
+			Run:      config.Run{Seed: 3, Dir: filepath.Join(dir, m), SaveEvery: config.SaveEvery{Off: true}},
+		}
+		_, err := train.Run(t.Context(), c, train.RunOptions{})
 		require.NoError(t, err)
-		dirs = append(dirs, c.Run)
+		dirs = append(dirs, c.Run.Dir)
 	}
 	return dirs
 }
@@ -155,11 +164,11 @@ func TestReportInBrowser(t *testing.T) {
 	require.Equal(t, 12, eval[int](t, b, `document.querySelectorAll("#classes li").length`))
 
 	// The threshold gives what counting the test scores gives.
-	rec, err := train.ReadRecord(dirs[1])
+	rec, err := rundir.ReadRecord(dirs[1])
 	require.NoError(t, err)
-	sc, err := train.TestScores(dirs[1])
+	sc, err := rundir.ReadTestScores(dirs[1])
 	require.NoError(t, err)
-	ds, err := train.Open(rec.Config)
+	ds, err := rec.Config.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	truth := ds.Gather(ds.Labels, sc.Rows)
@@ -185,7 +194,7 @@ func TestReportInBrowser(t *testing.T) {
 		require.InDelta(t, 2*tp/(given+positives), number("f1"), 6e-4)
 	}
 	// Moving the epoch draws that epoch's scores.
-	scores, err := train.ReadEpochScores(dirs[1])
+	scores, err := rundir.ReadEpochScores(dirs[1])
 	require.NoError(t, err)
 	for epoch := 3; epoch >= 1; epoch-- {
 		require.NoError(t, chromedp.Run(b.ctx, chromedp.Evaluate(`(e => { e.value = `+itoa(epoch)+`; e.dispatchEvent(new Event("input")); })(document.getElementById("epoch"))`, nil)))

@@ -8,11 +8,13 @@ import (
 
 	"github.com/gospml/gospml/internal/chart"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
 // epochs gives a curve over the epochs of a run.
-func epochs(rec *train.Record, get func(train.EpochRecord) float64) (x, y []float64) {
+func epochs(rec *rundir.Record, get func(train.EpochRecord) float64) (x, y []float64) {
 	for _, e := range rec.Result.Epochs {
 		x, y = append(x, float64(e.Epoch)), append(y, get(e))
 	}
@@ -48,19 +50,19 @@ func runCurves(r *run) []template.HTML {
 type group struct {
 	name   string
 	colour int
-	get    func(*train.PartScores) *train.ScoreGroup
+	get    func(*metric.PartScores) *metric.ScoreGroup
 }
 
 var groups = []group{
-	{"observed positive", 1, func(p *train.PartScores) *train.ScoreGroup { return p.Positive }},
-	{"hidden positive", 2, func(p *train.PartScores) *train.ScoreGroup { return p.Hidden }},
-	{"absent", 6, func(p *train.PartScores) *train.ScoreGroup { return p.Absent }},
-	{"unknown", 5, func(p *train.PartScores) *train.ScoreGroup { return p.Unknown }},
-	{"observed negative", 8, func(p *train.PartScores) *train.ScoreGroup { return p.Negative }},
-	{"pseudo-positive", 3, func(p *train.PartScores) *train.ScoreGroup { return p.Pseudo }},
+	{"observed positive", 1, func(p *metric.PartScores) *metric.ScoreGroup { return p.Positive }},
+	{"hidden positive", 2, func(p *metric.PartScores) *metric.ScoreGroup { return p.Hidden }},
+	{"absent", 6, func(p *metric.PartScores) *metric.ScoreGroup { return p.Absent }},
+	{"unknown", 5, func(p *metric.PartScores) *metric.ScoreGroup { return p.Unknown }},
+	{"observed negative", 8, func(p *metric.PartScores) *metric.ScoreGroup { return p.Negative }},
+	{"pseudo-positive", 3, func(p *metric.PartScores) *metric.ScoreGroup { return p.Pseudo }},
 }
 
-func means(title string, scores []train.EpochScores) string {
+func means(title string, scores []metric.EpochScores) string {
 	p := chart.Plot{Title: title, X: "epoch", YRange: [2]float64{0, 1}, WholeX: true}
 	for _, g := range groups {
 		s := chart.Series{Name: g.name, Colour: g.colour}
@@ -68,7 +70,13 @@ func means(title string, scores []train.EpochScores) string {
 			if e.Train == nil || g.get(e.Train) == nil {
 				continue
 			}
-			s.X, s.Y = append(s.X, float64(e.Epoch)), append(s.Y, g.get(e.Train).Mean(func(x *train.ScoreGroup) float64 { return x.Probability }))
+			s.X, s.Y = append(
+				s.X,
+				float64(e.Epoch),
+			), append(
+				s.Y,
+				g.get(e.Train).Mean(func(x *metric.ScoreGroup) float64 { return x.Probability }),
+			)
 		}
 		if len(s.X) > 0 {
 			p.Series = append(p.Series, s)
@@ -96,7 +104,7 @@ type epochRow struct {
 
 const ridgeBins = 50
 
-func rowsOf(e train.EpochScores) []row {
+func rowsOf(e metric.EpochScores) []row {
 	var out []row
 	if e.Train == nil {
 		return nil
@@ -108,16 +116,24 @@ func rowsOf(e train.EpochScores) []row {
 		}
 		counts := make([]int, ridgeBins)
 		for i, n := range x.Histogram {
-			counts[i*ridgeBins/train.ScoreBins] += n
+			counts[i*ridgeBins/metric.ScoreBins] += n
 		}
-		out = append(out, row{g.name, g.colour, math.Round(1e3*x.Mean(func(x *train.ScoreGroup) float64 { return x.Probability })) / 1e3, counts})
+		out = append(
+			out,
+			row{
+				g.name,
+				g.colour,
+				math.Round(1e3*x.Mean(func(x *metric.ScoreGroup) float64 { return x.Probability })) / 1e3,
+				counts,
+			},
+		)
 	}
 	return out
 }
 
 // epochRows are the epochs of a run, at most 40 of them, evenly taken, the last among them; a row that an epoch lacks
 // is empty there.
-func epochRows(scores []train.EpochScores) []epochRow {
+func epochRows(scores []metric.EpochScores) []epochRow {
 	names := map[string]row{}
 	for _, e := range scores {
 		for _, r := range rowsOf(e) {
@@ -154,7 +170,7 @@ const (
 	ridgesX     = "probability; each row is scaled by its highest bin, the dashed line is its mean"
 )
 
-func ridges(e train.EpochScores) string {
+func ridges(e metric.EpochScores) string {
 	var rows []chart.Histogram
 	for _, r := range rowsOf(e) {
 		rows = append(rows, chart.Histogram{Name: r.Name, Counts: r.Counts, Mean: r.Mean, Colour: r.Colour})
@@ -166,10 +182,12 @@ func pseudoCurve(r *run) string {
 	p := chart.Plot{Title: "Pseudo-labels of " + r.Name, X: "epoch", Y: "%", YRange: [2]float64{0, 100}, WholeX: true}
 	for i, q := range []struct {
 		name string
-		get  func(*train.PseudoRecord) float64
+		get  func(*metric.PseudoRecord) float64
 	}{
-		{"precision", func(x *train.PseudoRecord) float64 { return x.Precision }}, {"recall", func(x *train.PseudoRecord) float64 { return x.Recall }},
-		{"F1", func(x *train.PseudoRecord) float64 { return x.F1 }}, {"confidence", func(x *train.PseudoRecord) float64 { return 100 * x.Confidence }},
+		{"precision", func(x *metric.PseudoRecord) float64 { return x.Precision }},
+		{"recall", func(x *metric.PseudoRecord) float64 { return x.Recall }},
+		{"F1", func(x *metric.PseudoRecord) float64 { return x.F1 }},
+		{"confidence", func(x *metric.PseudoRecord) float64 { return 100 * x.Confidence }},
 	} {
 		s := chart.Series{Name: q.name, Colour: i + 1, Dash: i}
 		for _, e := range r.Record.Result.Epochs {
@@ -246,7 +264,13 @@ func comparisonCurves(t *compare.Table, groups []compare.Group, all [][]*run) []
 		over("Mean probability of hidden positives in training", "", func(r *run) (x, y []float64) {
 			for _, e := range r.Scores {
 				if e.Train != nil && e.Train.Hidden != nil {
-					x, y = append(x, float64(e.Epoch)), append(y, e.Train.Hidden.Mean(func(g *train.ScoreGroup) float64 { return g.Probability }))
+					x, y = append(
+						x,
+						float64(e.Epoch),
+					), append(
+						y,
+						e.Train.Hidden.Mean(func(g *metric.ScoreGroup) float64 { return g.Probability }),
+					)
 				}
 			}
 			return x, y

@@ -112,7 +112,7 @@ func (r *run) reader() (ds *data.Dataset, raw data.RawSource, t *model.Tagger, e
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if ds, err = train.Open(c); err != nil {
+	if ds, err = c.Data.Open(); err != nil {
 		return nil, nil, nil, err
 	}
 	raw, ok := ds.Source.(data.RawSource)
@@ -120,7 +120,8 @@ func (r *run) reader() (ds *data.Dataset, raw data.RawSource, t *model.Tagger, e
 		r.notes = append(r.notes, "The data set has no photos to look at.")
 		return nil, nil, nil, ds.Close()
 	}
-	if t, err = model.OpenTagger(r.Record.Dir, model.TaggerOptions{Workers: 1, MaxPixels: int64(c.MaxPixels)}); err != nil {
+	o := model.TaggerOptions{Workers: 1, MaxPixels: int64(c.Data.MaxPixels)}
+	if t, err = model.OpenTagger(r.Record.Dir, o); err != nil {
 		return nil, nil, nil, errors.Join(err, ds.Close())
 	}
 	return ds, raw, t, nil

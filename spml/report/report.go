@@ -20,7 +20,10 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -37,8 +40,8 @@ const MaxBytes = 5 << 20
 // run is what the page shows of a run.
 type run struct {
 	Name    string // of the row, with the seed where it has several
-	Record  *train.Record
-	Scores  []train.EpochScores
+	Record  *rundir.Record
+	Scores  []metric.EpochScores
 	Classes []class
 	Bins    *bins // of the test scores; nil where the data set or its labels are not there
 	Photos  []Photo
@@ -66,14 +69,14 @@ const thresholdBins = 100
 func Make(ctx context.Context, paths []string, o Options) (_ []byte, err error) {
 	defer caught.Recover(&err)
 	if len(paths) == 0 {
-		return nil, &train.ConfigError{Msg: "a report wants a run directory"}
+		return nil, &config.Error{Msg: "a report wants a run directory"}
 	}
 	if o.Photos == 0 {
 		o.Photos = 4
 	}
 	o.Photos = min(o.Photos, 1<<20) // more than a page can hold
 	p := &page{Title: o.Title, Dark: dark, Light: light}
-	if len(paths) == 1 && train.HasRun(paths[0]) {
+	if len(paths) == 1 && rundir.Exists(paths[0]) {
 		err = p.single(ctx, paths[0], o)
 	} else {
 		err = p.several(ctx, paths, o)
@@ -92,14 +95,14 @@ func Make(ctx context.Context, paths []string, o Options) (_ []byte, err error) 
 }
 
 func (p *page) single(ctx context.Context, dir string, o Options) error {
-	rec, err := train.ReadRecord(dir)
+	rec, err := rundir.ReadRecord(dir)
 	if err != nil {
 		return err
 	}
 	if rec.Result == nil || len(rec.Result.Epochs) == 0 {
 		return fmt.Errorf("%w: %s has not ended; go on with `spml train --run %s --resume`", train.ErrData, dir, dir)
 	}
-	r, err := gather(rec, rec.Config.Method)
+	r, err := gather(rec, rec.Config.Method.ID)
 	if err != nil {
 		return err
 	}
@@ -109,9 +112,15 @@ func (p *page) single(ctx context.Context, dir string, o Options) error {
 		}
 	}
 	if p.Title == "" {
-		p.Title = fmt.Sprintf("%s on %s", rec.Config.Method, rec.Environment.Data)
+		p.Title = fmt.Sprintf("%s on %s", rec.Config.Method.ID, rec.Environment.Data)
 	}
-	p.Subtitle = fmt.Sprintf("One run of %s, %s, seed %d, %s.", rec.Config.Method, rec.Config.Backbone, rec.Config.Seed, rec.Environment.Started.Format("2 January 2006"))
+	p.Subtitle = fmt.Sprintf(
+		"One run of %s, %s, seed %d, %s.",
+		rec.Config.Method.ID,
+		rec.Config.Model.Backbone,
+		rec.Config.Run.Seed,
+		rec.Environment.Started.Format("2 January 2006"),
+	)
 	res := rec.Result
 	seconds := 0.0
 	for _, e := range res.Epochs {
@@ -221,10 +230,10 @@ func validation(e train.EpochRecord) string {
 }
 
 // gather reads what a run left. Labels come from its data set; where that is not there any more the page says so.
-func gather(rec *train.Record, name string) (*run, error) {
+func gather(rec *rundir.Record, name string) (*run, error) {
 	r := &run{Name: name, Record: rec}
 	var err error
-	if r.Scores, err = train.ReadEpochScores(rec.Dir); err != nil {
+	if r.Scores, err = rundir.ReadEpochScores(rec.Dir); err != nil {
 		return nil, err
 	}
 	if len(r.Scores) == 0 {
@@ -234,16 +243,22 @@ func gather(rec *train.Record, name string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds, err := train.Open(c)
+	ds, err := c.Data.Open()
 	if err != nil {
 		r.notes = append(r.notes, fmt.Sprintf("The data set cannot be read here (%v), so classes, thresholds and photos are left out.", err))
 		return r, nil
 	}
 	if ds.Fingerprint() != rec.Environment.DataSHA256 {
-		r.notes = append(r.notes, fmt.Sprintf("%s has changed since the run, so classes, thresholds and photos are left out.", rec.Config.Data))
+		r.notes = append(
+			r.notes,
+			fmt.Sprintf(
+				"%s has changed since the run, so classes, thresholds and photos are left out.",
+				rec.Config.Data.Path,
+			),
+		)
 		return r, ds.Close()
 	}
-	sc, err := train.TestScores(rec.Dir)
+	sc, err := rundir.ReadTestScores(rec.Dir)
 	if err != nil {
 		r.notes = append(r.notes, "The run has no test scores: its data have no test part with full labels.")
 		return r, ds.Close()
@@ -356,7 +371,7 @@ func (p *page) fill(runs []*run) {
 	}
 }
 
-func threshold(rec *train.Record) float64 {
+func threshold(rec *rundir.Record) float64 {
 	mc, err := model.ReadConfig(rec.Dir)
 	if err != nil {
 		return 0.5
@@ -365,7 +380,7 @@ func threshold(rec *train.Record) float64 {
 }
 
 // environment are the facts that repeating needs.
-func environment(rec *train.Record) []fact {
+func environment(rec *rundir.Record) []fact {
 	e := rec.Environment
 	facts := []fact{
 		{"gospml", strings.TrimSpace(e.Module + " " + e.Commit), ""}, {"Go", e.Go, ""}, {"libtorch", e.Libtorch, ""}, {"CPU", e.CPU, ""}, {"Cores, threads", fmt.Sprintf("%d, %d", e.Cores, e.Threads), ""},
@@ -377,16 +392,32 @@ func environment(rec *train.Record) []fact {
 }
 
 // repeat is the command that trains the run again: the settings that are not defaults.
-func repeat(rec *train.Record) string {
+func repeat(rec *rundir.Record) string {
 	c := rec.Config
-	base, err := train.Config{Data: c.Data, Method: c.Method, Weights: c.Weights, Features: c.Features, Mode: c.Mode, Seed: c.Seed, StrongFeatures: c.StrongFeatures, PseudoLabels: c.PseudoLabels, Clip: c.Clip, Backbone: c.Backbone}.Resolve()
+	base, err := config.Config{
+		Data:   config.Data{Path: c.Data.Path},
+		Method: config.Method{ID: c.Method.ID},
+		Pseudo: config.Pseudo{File: c.Pseudo.File, Clip: c.Pseudo.Clip},
+		Model: config.Model{
+			Weights:        c.Model.Weights,
+			Features:       c.Model.Features,
+			Mode:           c.Model.Mode,
+			StrongFeatures: c.Model.StrongFeatures,
+			Backbone:       c.Model.Backbone,
+		},
+		Run: config.Run{Seed: c.Run.Seed},
+	}.Resolve()
 	if err != nil {
 		return "spml train --config " + quote(rec.Dir+"/run.yaml") + " --run NEW"
 	}
-	plain, err := train.Config{Data: c.Data, Method: c.Method, Weights: c.Weights}.Resolve()
+	plain, err := config.Config{
+		Data:   config.Data{Path: c.Data.Path},
+		Method: config.Method{ID: c.Method.ID},
+		Model:  config.Model{Weights: c.Model.Weights},
+	}.Resolve()
 	mine, defaults := c.AsSettings(), base.AsSettings()
 	parts := []string{"spml train"}
-	for _, s := range train.Settings() {
+	for _, s := range config.Settings() {
 		v := mine[s.Key]
 		if s.Key == "run" || s.Key == "stage_one" || v == nil {
 			continue
@@ -404,8 +435,8 @@ func repeat(rec *train.Record) string {
 			continue
 		}
 		if s.Key == "params" {
-			for _, k := range slices.Sorted(maps.Keys(c.Params)) {
-				parts = append(parts, fmt.Sprintf("--param %s=%v", k, c.Params[k]))
+			for _, k := range slices.Sorted(maps.Keys(c.Method.Params)) {
+				parts = append(parts, fmt.Sprintf("--param %s=%v", k, c.Method.Params[k]))
 			}
 			continue
 		}
@@ -414,7 +445,7 @@ func repeat(rec *train.Record) string {
 			parts = append(parts, fmt.Sprintf("%s=%v", flag, b))
 			continue
 		}
-		if s.Key == "mode" && v == train.Frozen {
+		if s.Key == "mode" && v == config.Frozen {
 			parts = append(parts, "--frozen")
 			continue
 		}

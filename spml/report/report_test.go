@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"github.com/gospml/gospml/data/pixel"
 	"image"
 	"image/png"
 	"os"
@@ -15,7 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/data/shapes/shapestest"
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -26,25 +29,43 @@ func signed(v float64) string { return fmt.Sprintf("%+.2f", v) }
 func TestRepeat(t *testing.T) {
 	yes := true
 	seed := uint32(9)
-	c := train.Config{Data: "shapes", Method: "em", Params: map[string]float64{"alpha": 0.2}, Seed: 3, DataSeed: &seed, Epochs: 7, LR: 0.01, Flip: &yes, Optimizer: "sgd", Momentum: 0.9}
+	c := config.Config{
+		Data:     config.Data{Path: "shapes", Seed: &seed, Flip: &yes},
+		Method:   config.Method{ID: "em", Params: map[string]float64{"alpha": 0.2}},
+		Optim:    config.Optim{LR: 0.01, Name: "sgd", Momentum: 0.9},
+		Schedule: config.Schedule{Epochs: 7},
+		Run:      config.Run{Seed: 3},
+	}
 	c, err := c.Resolve()
 	require.NoError(t, err)
-	line := repeat(&train.Record{Dir: "somewhere", Config: c})
-	require.Equal(t, "spml train --data shapes --data-seed 9 --method em --param alpha=0.2 --flip=true --epochs 7 --lr 0.01 --head-lr 0.01 --seed 3 --optimizer sgd --momentum 0.9 --run NEW", line)
+	line := repeat(&rundir.Record{Dir: "somewhere", Config: c})
+	require.Equal(
+		t,
+		"spml train --data shapes --data-seed 9 --flip=true --method em --param alpha=0.2 --epochs 7 --optimizer sgd "+
+			"--lr 0.01 --head-lr 0.01 --momentum 0.9 --seed 3 --run NEW",
+		line,
+	)
 }
 
 // A run whose data are gone still has its curves, and the page says what is missing.
 func TestWithoutData(t *testing.T) {
 	set := shapestest.Folder(t)
-	c := train.Config{Data: set, Method: "an", Backbone: "small_cnn", ImageSize: 64, Epochs: 1, BatchSize: 32, Run: filepath.Join(t.TempDir(), "<b>run"), SaveEvery: "off"}
-	_, err := train.Run(t.Context(), c, train.Events{})
+	c := config.Config{
+		Data:     config.Data{Path: set, ImageSize: 64},
+		Method:   config.Method{ID: "an"},
+		Model:    config.Model{Backbone: "small_cnn"},
+		Optim:    config.Optim{BatchSize: 32},
+		Schedule: config.Schedule{Epochs: 1},
+		Run:      config.Run{Dir: filepath.Join(t.TempDir(), "<b>run"), SaveEvery: config.SaveEvery{Off: true}},
+	}
+	_, err := train.Run(t.Context(), c, train.RunOptions{})
 	require.NoError(t, err)
-	html, err := Make(t.Context(), []string{c.Run}, Options{Photos: 1})
+	html, err := Make(t.Context(), []string{c.Run.Dir}, Options{Photos: 1})
 	require.NoError(t, err)
 	require.Equal(t, 2, strings.Count(string(html), `<figure class="card">`))
 	require.False(t, strings.Contains(string(html), "<b>run"), "names are escaped")
 	require.NoError(t, os.Rename(filepath.Join(set, "labels.csv"), filepath.Join(set, "other.csv")))
-	html, err = Make(t.Context(), []string{c.Run}, Options{})
+	html, err = Make(t.Context(), []string{c.Run.Dir}, Options{})
 	require.NoError(t, err)
 	require.Regexp(t, `class="warn" role="note">[^<]*so classes, thresholds and photos are left out`, string(html))
 	require.True(t, strings.Contains(string(html), "Mean average precision by epoch"))
@@ -52,8 +73,8 @@ func TestWithoutData(t *testing.T) {
 
 	_, err = Make(t.Context(), []string{t.TempDir()}, Options{})
 	require.ErrorContains(t, err, "neither a run")
-	require.NoError(t, os.Remove(filepath.Join(c.Run, "result.json")))
-	_, err = Make(t.Context(), []string{c.Run}, Options{})
+	require.NoError(t, os.Remove(filepath.Join(c.Run.Dir, "result.json")))
+	_, err = Make(t.Context(), []string{c.Run.Dir}, Options{})
 	require.ErrorContains(t, err, "--resume")
 }
 
@@ -61,11 +82,20 @@ func TestWithoutData(t *testing.T) {
 func TestWithoutTestScores(t *testing.T) {
 	dir := t.TempDir()
 	run := func(method string, hidden bool) string {
-		c := train.Config{Data: "shapes", DataOptions: "train=30,val=20,test=20", Method: method, ImageSize: 16, Epochs: 1,
-			NoTest: hidden, Run: filepath.Join(dir, fmt.Sprint(method, hidden)), SaveEvery: "off"}
-		_, err := train.Run(t.Context(), c, train.Events{})
+		c := config.Config{
+			Data: config.Data{
+				Path:      "shapes",
+				Options:   config.DataOptions{Train: 30, Val: 20, Test: 20},
+				ImageSize: 16,
+				NoTest:    hidden,
+			},
+			Method:   config.Method{ID: method},
+			Schedule: config.Schedule{Epochs: 1},
+			Run:      config.Run{Dir: filepath.Join(dir, fmt.Sprint(method, hidden)), SaveEvery: config.SaveEvery{Off: true}},
+		}
+		_, err := train.Run(t.Context(), c, train.RunOptions{})
 		require.NoError(t, err)
-		return c.Run
+		return c.Run.Dir
 	}
 	page := func(runs ...string) string {
 		html, err := Make(t.Context(), runs, Options{})
@@ -100,18 +130,18 @@ func TestWritePhotos(t *testing.T) {
 }
 
 func TestEpochRows(t *testing.T) {
-	group := func(n int) *train.ScoreGroup {
-		h := make([]int, train.ScoreBins)
+	group := func(n int) *metric.ScoreGroup {
+		h := make([]int, metric.ScoreBins)
 		h[3], h[99] = n, 1
-		return &train.ScoreGroup{Entries: n + 1, Probability: 1, Histogram: h}
+		return &metric.ScoreGroup{Entries: n + 1, Probability: 1, Histogram: h}
 	}
-	var scores []train.EpochScores
+	var scores []metric.EpochScores
 	for e := 1; e <= 100; e++ {
-		p := &train.PartScores{Positive: group(e)}
+		p := &metric.PartScores{Positive: group(e)}
 		if e > 50 {
 			p.Pseudo = group(2)
 		}
-		scores = append(scores, train.EpochScores{Epoch: e, Train: p})
+		scores = append(scores, metric.EpochScores{Epoch: e, Train: p})
 	}
 	rows := epochRows(scores)
 	require.Len(t, rows, 40)

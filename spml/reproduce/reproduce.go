@@ -19,8 +19,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/recipe"
-	"github.com/gospml/gospml/spml/train"
 )
 
 //go:generate go run ./docs ../../docs/papers.md
@@ -221,7 +221,9 @@ func Get(id string) (*Item, error) {
 	if same == nil {
 		same = all
 	}
-	return nil, &train.ConfigError{Msg: fmt.Sprintf("no table or figure is called %q; there are %s", id, strings.Join(same, ", "))}
+	return nil, &config.Error{
+		Msg: fmt.Sprintf("no table or figure is called %q; there are %s", id, strings.Join(same, ", ")),
+	}
 }
 
 // Variables are those that the Command names, in its order.
@@ -271,7 +273,9 @@ func (e *MissingError) Error() string { return e.Item + " wants " + e.Variable }
 // RecipeFor is the recipe of an item for one of DataSets.
 func (it *Item) RecipeFor(data string) (*recipe.Recipe, error) {
 	if !slices.Contains(DataSets, data) {
-		return nil, &train.ConfigError{Msg: fmt.Sprintf("no column is called %q; there are %s", data, strings.Join(DataSets, ", "))}
+		return nil, &config.Error{
+			Msg: fmt.Sprintf("no column is called %q; there are %s", data, strings.Join(DataSets, ", ")),
+		}
 	}
 	b := it.Backbone
 	if b == "" {
@@ -297,7 +301,9 @@ type Choices struct {
 func (it *Item) Variants(c Choices) (variants []compare.Variant, left []Row, err error) {
 	for name := range c.Rows {
 		if !slices.ContainsFunc(it.Rows, func(r Row) bool { return r.Name == name }) {
-			return nil, nil, &train.ConfigError{Msg: fmt.Sprintf("%s has no row %q; there are %s", it.ID, name, strings.Join(it.names(), ", "))}
+			return nil, nil, &config.Error{
+				Msg: fmt.Sprintf("%s has no row %q; there are %s", it.ID, name, strings.Join(it.names(), ", ")),
+			}
 		}
 	}
 	for _, r := range it.Rows {
@@ -357,8 +363,8 @@ func (it *Item) variant(r *Row, c Choices) (compare.Variant, error) {
 	if r.Backbone != "" {
 		v.Set["backbone"] = r.Backbone
 	}
-	if r.Backbone == train.BackboneClip && c.Drawn {
-		v.Set["clip"], v.Set["weights"] = train.BuiltinClip, train.BuiltinClip
+	if r.Backbone == config.BackboneClip && c.Drawn {
+		v.Set["clip"], v.Set["weights"] = config.BuiltinClip, config.BuiltinClip
 	}
 	if r.Recipe == "dualcoop" {
 		v.Set["weights"] = nil // its CLIP is the network
@@ -411,7 +417,7 @@ func (it *Item) recipeOf(r *Row, c Choices) (map[string]any, error) {
 
 // firstOf are the settings of a row's first stage.
 func (it *Item) firstOf(r *Row, c Choices) (map[string]any, error) {
-	set := map[string]any{"mode": train.Frozen}
+	set := map[string]any{"mode": config.Frozen}
 	if c.Column != "" {
 		stage := Row{Recipe: r.First, Backbone: it.Backbone}
 		var err error

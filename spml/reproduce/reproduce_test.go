@@ -11,7 +11,7 @@ import (
 
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/spml/compare"
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/config"
 )
 
 // TestItems checks what the map names: methods, their parameters, recipes of every column, settings.
@@ -41,11 +41,11 @@ func TestItems(t *testing.T) {
 			require.NoError(t, err, it.ID)
 			m := r.Settings()
 			for k, v := range it.Settings {
-				require.NoError(t, train.CheckKey(k))
+				require.NoError(t, config.CheckKey(k))
 				m[k] = v
 			}
 			m["data"], m["weights"] = "somewhere", "some.safetensors"
-			_, err = train.FromSettings(m)
+			_, err = config.FromSettings(m)
 			require.NoError(t, err, it.ID)
 		}
 		columns := append([]string{""}, DataSets...)
@@ -84,11 +84,19 @@ func requireRows(t *testing.T, it *Item, column string) {
 			require.NoError(t, err)
 			m = r.Settings()
 		}
-		maps.Copy(m, map[string]any{"data": train.ShapesName, "clip": train.BuiltinClip, "weights": "some.safetensors", "epochs": int64(10)})
+		maps.Copy(
+			m,
+			map[string]any{
+				"data":    config.Shapes,
+				"clip":    config.BuiltinClip,
+				"weights": "some.safetensors",
+				"epochs":  int64(10),
+			},
+		)
 		maps.Copy(m, it.Settings)
 		m = v.Over(m)
 		for _, settings := range []map[string]any{m, compare.Variant{Set: v.First}.Over(m)} {
-			c, err := train.FromSettings(settings)
+			c, err := config.FromSettings(settings)
 			require.NoError(t, err, "%s %s: %s", it.ID, column, v.Name)
 			_, err = c.Resolve()
 			require.NoError(t, err, "%s %s: %s", it.ID, column, v.Name)

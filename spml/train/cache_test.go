@@ -6,28 +6,36 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/spml/config"
 )
 
 // Where decoded images are kept changes no number; what cannot be is said before anything runs.
 func TestCacheSettings(t *testing.T) {
 	dir := folder(t, 60)
-	run := func(set func(*Config)) (*Result, []string) {
+	run := func(set func(*config.Config)) (*Result, []string) {
 		c := small(dir, "an")
 		set(&c)
 		var notes []string
-		res, err := Run(context.Background(), c, Events{Note: func(s string) { notes = append(notes, s) }})
+		res, err := Run(
+			context.Background(),
+			c,
+			RunOptions{Events: Events{Note: func(s string) { notes = append(notes, s) }}},
+		)
 		require.NoError(t, err)
 		return res, notes
 	}
-	want, notes := run(func(*Config) {})
+	want, notes := run(func(*config.Config) {})
 	require.NotContains(t, notes, "decoded images are kept")
 	fast := t.TempDir()
-	for name, set := range map[string]func(*Config){
-		"none":               func(c *Config) { c.Cache = "none" },
-		"memory":             func(c *Config) { c.Cache = "memory" },
-		"file":               func(c *Config) { c.Cache, c.CacheDir = "file", fast },
-		"file, too small":    func(c *Config) { c.Cache, c.CacheDir, c.CacheFileMB = "file", fast, 1 },
-		"auto with a folder": func(c *Config) { c.CacheDir = fast },
+	for name, set := range map[string]func(*config.Config){
+		"none":   func(c *config.Config) { c.Data.Cache.Kind = "none" },
+		"memory": func(c *config.Config) { c.Data.Cache.Kind = "memory" },
+		"file":   func(c *config.Config) { c.Data.Cache.Kind, c.Data.Cache.Dir = "file", fast },
+		"file, too small": func(c *config.Config) {
+			c.Data.Cache.Kind, c.Data.Cache.Dir, c.Data.Cache.FileMB = "file", fast, 1
+		},
+		"auto with a folder": func(c *config.Config) { c.Data.Cache.Dir = fast },
 	} {
 		got, notes := run(set)
 		require.Equal(t, want.Epochs[0].Loss, got.Epochs[0].Loss, name)
@@ -44,14 +52,14 @@ func TestCacheSettings(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 
-	for want, set := range map[string]func(*Config){
-		"give --cache-dir":            func(c *Config) { c.Cache = "file" },
-		"none of auto, memory":        func(c *Config) { c.Cache = "disk" },
-		"cache_file_mb is -1, want 0": func(c *Config) { c.CacheFileMB = -1 },
+	for want, set := range map[string]func(*config.Config){
+		"give --cache-dir":            func(c *config.Config) { c.Data.Cache.Kind = "file" },
+		"none of auto, memory":        func(c *config.Config) { c.Data.Cache.Kind = "disk" },
+		"cache_file_mb is -1, want 0": func(c *config.Config) { c.Data.Cache.FileMB = -1 },
 	} {
 		c := small(dir, "an")
 		set(&c)
-		_, err := Run(context.Background(), c, Events{})
+		_, err := Run(context.Background(), c, RunOptions{})
 		require.ErrorContains(t, err, want)
 	}
 }

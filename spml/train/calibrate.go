@@ -4,9 +4,11 @@ import (
 	"context"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -22,11 +24,11 @@ type ClassThreshold struct {
 // have full labels. A class without positives there keeps the model's threshold. Nothing is written; Export takes the
 // result.
 func Calibrate(ctx context.Context, dir string, ev Events) ([]ClassThreshold, error) {
-	c, err := ReadRun(dir)
+	c, err := rundir.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	c.Device = DeviceAuto
+	c.Run.Device = config.DeviceAuto
 	if c, err = c.Resolve(); err != nil {
 		return nil, err
 	}

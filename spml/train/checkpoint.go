@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/label"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/amp"
 	"github.com/gospml/gospml/torch/nn"
@@ -41,7 +43,7 @@ type manifest struct {
 	Optimizer optim.State        `json:"optimizer"`
 	Numbers   map[string]float64 `json:"estimator,omitempty"`
 	Scaler    *amp.State         `json:"scaler,omitempty"` // of fp16
-	Where     Environment        `json:"environment"`
+	Where     rundir.Environment `json:"environment"`
 	Files     []fileSum          `json:"files"`
 }
 
@@ -86,7 +88,7 @@ func (t *trainer) stopped(ctx context.Context, err error) error {
 		return err
 	}
 	s := &StoppedError{Cause: cause, Step: t.p.Step}
-	if t.dir.path == "" || t.p.Step == 0 {
+	if t.dir.Path() == "" || t.p.Step == 0 {
 		return s
 	}
 	if err := t.flush(); err != nil {
@@ -95,7 +97,7 @@ func (t *trainer) stopped(ctx context.Context, err error) error {
 	if err := t.saver.save(); err != nil {
 		return errors.Join(err, s)
 	}
-	s.Checkpoint = filepath.Join(t.dir.path, checkpoints, t.saver.newest)
+	s.Checkpoint = filepath.Join(t.dir.Path(), checkpoints, t.saver.newest)
 	return s
 }
 
@@ -108,23 +110,22 @@ type saver struct {
 	last   time.Time
 	newest string // name of the newest checkpoint of this process
 	failed error  // of the last save
-	where  Environment
+	where  rundir.Environment
 }
 
 // frozenInterval is how often a run on features saves where nothing else is asked: its epochs take less than a second.
 const frozenInterval = 30 * time.Second
 
-func newSaver(t *trainer) (*saver, error) {
+func newSaver(t *trainer) *saver {
 	s := &saver{t: t, last: time.Now()}
-	if t.dir.path != "" && t.c.SaveEvery != saveOff {
-		s.dir = filepath.Join(t.dir.path, checkpoints)
+	if t.dir.Path() != "" && !t.c.Run.SaveEvery.Off {
+		s.dir = filepath.Join(t.dir.Path(), checkpoints)
 	}
-	var err error
-	s.every, s.steps, err = t.c.saveEvery()
-	if t.c.SaveEvery == "" && t.c.Mode == Frozen {
+	s.every, s.steps = t.c.Run.SaveEvery.Time, t.c.Run.SaveEvery.Steps
+	if t.c.Run.SaveEvery == (config.SaveEvery{}) && t.c.Model.Mode == config.Frozen {
 		s.every = frozenInterval
 	}
-	return s, err
+	return s
 }
 
 // due says whether time or steps ask for a checkpoint.
@@ -183,7 +184,7 @@ func (p *position) name() string {
 func (s *saver) save() (err error) {
 	t := s.t
 	if s.dir == "" { // a stop is saved even where none were asked for
-		s.dir = filepath.Join(t.dir.path, checkpoints)
+		s.dir = filepath.Join(t.dir.Path(), checkpoints)
 	}
 	s.last = time.Now()
 	name := t.p.name()
@@ -311,10 +312,10 @@ func (s *saver) prune() error {
 		return err
 	}
 	keep := map[string]bool{}
-	for _, n := range names[:min(max(s.t.c.KeepLast, 1), len(names))] {
+	for _, n := range names[:min(max(s.t.c.Run.KeepLast, 1), len(names))] {
 		keep[n] = true
 	}
-	if s.t.c.KeepBest > 0 {
+	if s.t.c.Run.KeepBest > 0 {
 		type scored struct {
 			name string
 			val  float64
@@ -327,7 +328,7 @@ func (s *saver) prune() error {
 			}
 		}
 		sort.SliceStable(ended, func(i, j int) bool { return ended[i].val > ended[j].val })
-		for _, e := range ended[:min(s.t.c.KeepBest, len(ended))] {
+		for _, e := range ended[:min(s.t.c.Run.KeepBest, len(ended))] {
 			keep[e.name] = true
 		}
 	}
@@ -354,12 +355,12 @@ func readManifest(dir string) (manifest, error) {
 	return m, nil
 }
 
-// estimator gives the numbers of the estimator's state in the newest checkpoint whose manifest can be read.
-func (d *runDir) estimator() (numbers map[string]float64, there bool) {
-	if d.path == "" {
+// oldNumbers gives the numbers of the estimator's state in the newest checkpoint whose manifest can be read.
+func oldNumbers(run string) (numbers map[string]float64, there bool) {
+	if run == "" {
 		return nil, false
 	}
-	dir := filepath.Join(d.path, checkpoints)
+	dir := filepath.Join(run, checkpoints)
 	names, err := list(dir)
 	if err != nil {
 		return nil, false // resuming says why
@@ -393,7 +394,7 @@ func load(dir string) (m manifest, sd nn.StateDict, err error) {
 
 // resume puts t where the newest sound checkpoint of a run directory stands; without one t stays at the start. Of
 // several processes the first chooses.
-func (t *trainer) resume(run string, env Environment) error {
+func (t *trainer) resume(run string, env rundir.Environment) error {
 	dir := filepath.Join(run, checkpoints)
 	var err error
 	if t.procs.Rank() == 0 {
@@ -413,7 +414,7 @@ func (t *trainer) resume(run string, env Environment) error {
 	return nil
 }
 
-func (t *trainer) resumeNewest(dir string, env Environment) error {
+func (t *trainer) resumeNewest(dir string, env rundir.Environment) error {
 	names, err := list(dir)
 	if err != nil {
 		return err
@@ -450,13 +451,16 @@ func (t *trainer) resumeNewest(dir string, env Environment) error {
 }
 
 // warn says in one line what was found.
-func (t *trainer) warn(damaged []string, found string, old, now Environment) {
+func (t *trainer) warn(damaged []string, found string, old, now rundir.Environment) {
 	if len(damaged) > 0 {
 		found = "warning: " + strings.Join(damaged, "; ") + "; " + found
 	}
 	var other []string
 	for _, x := range []struct{ what, was, is string }{
-		{"device", old.device(), now.device()}, {"threads", fmt.Sprint(old.Threads), fmt.Sprint(now.Threads)}, {"CPU capability", old.CPU, now.CPU}, {"libtorch", old.Libtorch, now.Libtorch}, {"precision", old.Precision, now.Precision}, {"processes", fmt.Sprint(max(old.Processes, 1)), fmt.Sprint(max(now.Processes, 1))},
+		{"device", old.Where(), now.Where()}, {"threads", fmt.Sprint(old.Threads), fmt.Sprint(now.Threads)},
+		{"CPU capability", old.CPU, now.CPU}, {"libtorch", old.Libtorch, now.Libtorch},
+		{"precision", old.Precision, now.Precision},
+		{"processes", fmt.Sprint(max(old.Processes, 1)), fmt.Sprint(max(now.Processes, 1))},
 	} {
 		if x.was != x.is {
 			other = append(other, fmt.Sprintf("%s %s, was %s", x.what, x.is, x.was))
@@ -469,7 +473,7 @@ func (t *trainer) warn(damaged []string, found string, old, now Environment) {
 }
 
 // sameData refuses to go on with other data than those that the run began with.
-func (t *trainer) sameData(old, now Environment) error {
+func (t *trainer) sameData(old, now rundir.Environment) error {
 	for _, x := range []struct{ what, was, is string }{
 		{"the data set", old.DataSHA256, now.DataSHA256}, {"the observed labels", old.ObservedSHA, now.ObservedSHA}, {"the weights", old.WeightsSHA256, now.WeightsSHA256}, {"the features", old.Features, now.Features},
 	} {
@@ -527,13 +531,13 @@ func (t *trainer) restore(m manifest, sd nn.StateDict) (err error) {
 	if t.p.Trained { // the epoch's draws are behind
 		n := len(t.l.usable())
 		t.random.Permutation(n)
-		if *t.c.Flip {
+		if *t.c.Data.Flip {
 			for range n {
 				t.random.RandomSample()
 			}
 		}
 	}
-	return t.dir.metricsFile(t.p.Epochs)
+	return t.dir.Metrics(t.p.Epochs)
 }
 
 // restart puts t at the beginning again.
@@ -573,12 +577,12 @@ const tracedSteps = 20
 
 // traceStep records the hash of all weights after one of the first steps.
 func (t *trainer) traceStep() error {
-	if t.dir.path == "" && !t.traced || t.p.Step > tracedSteps {
+	if t.dir.Path() == "" && !t.traced || t.p.Step > tracedSteps {
 		return nil
 	}
 	t.p.Trace = append(t.p.Trace, stateHash(t.l.state()))
 	if t.p.Step == tracedSteps {
-		return t.dir.json(traceFile, t.p.Trace)
+		return t.dir.JSON(traceFile, t.p.Trace)
 	}
 	return nil
 }

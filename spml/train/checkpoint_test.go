@@ -23,14 +23,22 @@ import (
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/rundir"
 )
 
 // scenes trains a head on the stored features of MIML.
-func scenes(t *testing.T, id string, seed uint32) Config {
-	return Config{
-		Data: testroot.Shared(t, "data", "miml"), Features: testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"),
-		Mode: Frozen, Method: id, Seed: seed,
+func scenes(t *testing.T, id string, seed uint32) config.Config {
+	return config.Config{
+		Data:   config.Data{Path: testroot.Shared(t, "data", "miml")},
+		Method: config.Method{ID: id},
+		Model: config.Model{
+			Features: config.Paths{testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy")},
+			Mode:     config.Frozen,
+		},
+		Run: config.Run{Seed: seed},
 	}
 }
 
@@ -55,23 +63,23 @@ func untimed(p position) position {
 }
 
 // interrupted trains a run that is stopped at the given steps and goes on, each time in a new trainer.
-func interrupted(t *testing.T, c Config, stops ...int) {
+func interrupted(t *testing.T, c config.Config, stops ...int) {
 	for i, at := range stops {
 		var err error
 		if i == 0 {
-			c.MaxSteps = at
-			_, err = Run(context.Background(), c, Events{})
+			c.Run.MaxSteps = at
+			_, err = Run(context.Background(), c, RunOptions{})
 		} else {
-			_, err = Resume(context.Background(), c.Run, func(c *Config) { c.MaxSteps = at }, Events{})
+			_, err = Resume(context.Background(), c.Run.Dir, func(c *config.Config) { c.Run.MaxSteps = at }, RunOptions{})
 		}
 		var stopped *StoppedError
 		require.ErrorAs(t, err, &stopped)
 		require.Equal(t, at, stopped.Step)
 		require.NotEmpty(t, stopped.Checkpoint)
 	}
-	res, err := Resume(context.Background(), c.Run, nil, Events{})
+	res, err := Resume(context.Background(), c.Run.Dir, nil, RunOptions{})
 	require.NoError(t, err)
-	require.Len(t, res.Epochs, c.Epochs)
+	require.Len(t, res.Epochs, c.Schedule.Epochs)
 }
 
 // TestResumeToTheBit stops runs in the middle of epochs and compares everything that is kept with a run that was not
@@ -83,24 +91,30 @@ func TestResumeToTheBit(t *testing.T) {
 		"an, flips, ema, cosine, clipping", "role, lazy table, cosine", "em-apl", "en-scl, flips", "mime, adamw",
 		"gr, learned schedule",
 	}
-	for name, change := range map[string]func(*Config){
-		"an, flips, ema, cosine, clipping": func(c *Config) {
-			c.Method, c.Flip, c.EMA, c.Schedule, c.WarmupEpochs, c.ClipNorm = "an", &yes, 0.9, "cosine", 0.5, 0.5
+	for name, change := range map[string]func(*config.Config){
+		"an, flips, ema, cosine, clipping": func(c *config.Config) {
+			c.Method.ID, c.Data.Flip, c.Optim.EMA = "an", &yes, 0.9
+			c.Schedule.Name, c.Schedule.WarmupEpochs, c.Optim.ClipNorm = "cosine", 0.5, 0.5
 		},
-		"role": func(c *Config) { c.Method = "role" },
-		"role, lazy table, cosine": func(c *Config) {
-			c.Method, c.Schedule, c.Params = "role", "cosine", map[string]float64{"table": loss.TableLazy}
+		"role": func(c *config.Config) { c.Method.ID = "role" },
+		"role, lazy table, cosine": func(c *config.Config) {
+			c.Method.ID, c.Schedule.Name = "role", "cosine"
+			c.Method.Params = map[string]float64{"table": loss.TableLazy}
 		},
-		"em-apl":           func(c *Config) { c.Method, c.Params = "em-apl", map[string]float64{"warmup": 1} },
-		"ll-cp":            func(c *Config) { c.Method, c.Params = "ll-cp", map[string]float64{"delta_rel": 0.05} },
-		"en-cl":            func(c *Config) { c.Method = "en-cl" },
-		"en-scl, flips":    func(c *Config) { c.Method, c.Flip = "en-scl", &yes },
-		"mime, adamw":      func(c *Config) { c.Method, c.LatentDim, c.Optimizer = "mime", 8, "adamw" },
-		"smile, sgd":       func(c *Config) { c.Method, c.LatentDim, c.Optimizer, c.Momentum = "smile", 8, "sgd", 0.9 },
-		"gr, frozen epoch": func(c *Config) { c.Method, c.FreezeEpochs = "gr", 1 },
-		"em, micro":        func(c *Config) { c.Method, c.MicroBatch = "em", 3 },
-		"gr, learned schedule": func(c *Config) {
-			c.Method, c.Params = "gr", map[string]float64{"schedule": loss.PointsLearned}
+		"em-apl": func(c *config.Config) { c.Method.ID, c.Method.Params = "em-apl", map[string]float64{"warmup": 1} },
+		"ll-cp": func(c *config.Config) {
+			c.Method.ID, c.Method.Params = "ll-cp", map[string]float64{"delta_rel": 0.05}
+		},
+		"en-cl":         func(c *config.Config) { c.Method.ID = "en-cl" },
+		"en-scl, flips": func(c *config.Config) { c.Method.ID, c.Data.Flip = "en-scl", &yes },
+		"mime, adamw":   func(c *config.Config) { c.Method.ID, c.Method.LatentDim, c.Optim.Name = "mime", 8, "adamw" },
+		"smile, sgd": func(c *config.Config) {
+			c.Method.ID, c.Method.LatentDim, c.Optim.Name, c.Optim.Momentum = "smile", 8, "sgd", 0.9
+		},
+		"gr, frozen epoch": func(c *config.Config) { c.Method.ID, c.Schedule.FreezeEpochs = "gr", 1 },
+		"em, micro":        func(c *config.Config) { c.Method.ID, c.Optim.MicroBatch = "em", 3 },
+		"gr, learned schedule": func(c *config.Config) {
+			c.Method.ID, c.Method.Params = "gr", map[string]float64{"schedule": loss.PointsLearned}
 		},
 	} {
 		if !testroot.Nightly() && !slices.Contains(quick, name) {
@@ -108,22 +122,22 @@ func TestResumeToTheBit(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			c := small(dir, "an")
-			c.Epochs, c.BatchSize, c.Threads = 2, 12, 1
+			c.Schedule.Epochs, c.Optim.BatchSize, c.Run.Threads = 2, 12, 1
 			change(&c)
-			c.Run = filepath.Join(t.TempDir(), "whole")
-			_, err := Run(context.Background(), c, Events{})
+			c.Run.Dir = filepath.Join(t.TempDir(), "whole")
+			_, err := Run(context.Background(), c, RunOptions{})
 			require.NoError(t, err)
-			want, wantPos := newestSum(t, c.Run)
-			wantScores, err := ReadEpochScores(c.Run)
+			want, wantPos := newestSum(t, c.Run.Dir)
+			wantScores, err := rundir.ReadEpochScores(c.Run.Dir)
 			require.NoError(t, err)
-			require.Len(t, wantScores, c.Epochs)
+			require.Len(t, wantScores, c.Schedule.Epochs)
 
-			c.Run = filepath.Join(t.TempDir(), "cut")
+			c.Run.Dir = filepath.Join(t.TempDir(), "cut")
 			interrupted(t, c, 2, 5)
-			got, pos := newestSum(t, c.Run)
+			got, pos := newestSum(t, c.Run.Dir)
 			require.Equal(t, untimed(wantPos), untimed(pos))
 			require.Equal(t, want, got, "weights, optimiser, estimator, average and generator are equal to the bit")
-			scores, err := ReadEpochScores(c.Run)
+			scores, err := rundir.ReadEpochScores(c.Run.Dir)
 			require.NoError(t, err)
 			require.Equal(t, wantScores, scores)
 		})
@@ -134,14 +148,14 @@ func TestResumeToTheBit(t *testing.T) {
 func TestResumeOnFeatures(t *testing.T) {
 	for _, id := range []string{"role", "smile-classifier", "en", "mime"} {
 		c := scenes(t, id, 3)
-		c.Epochs, c.BatchSize = 2, 256
-		c.Run = filepath.Join(t.TempDir(), "whole")
-		_, err := Run(context.Background(), c, Events{})
+		c.Schedule.Epochs, c.Optim.BatchSize = 2, 256
+		c.Run.Dir = filepath.Join(t.TempDir(), "whole")
+		_, err := Run(context.Background(), c, RunOptions{})
 		require.NoError(t, err)
-		want, _ := newestSum(t, c.Run)
-		c.Run = filepath.Join(t.TempDir(), "cut")
+		want, _ := newestSum(t, c.Run.Dir)
+		c.Run.Dir = filepath.Join(t.TempDir(), "cut")
 		interrupted(t, c, 3, 5)
-		got, _ := newestSum(t, c.Run)
+		got, _ := newestSum(t, c.Run.Dir)
 		require.Equal(t, want, got, id)
 	}
 }
@@ -149,14 +163,14 @@ func TestResumeOnFeatures(t *testing.T) {
 // TestVerify replays the first steps; a changed record is found.
 func TestVerify(t *testing.T) {
 	c := small(folder(t, 60), "an")
-	c.BatchSize, c.Epochs, c.Threads, c.Run = 4, 3, 1, filepath.Join(t.TempDir(), "run")
-	_, err := Run(context.Background(), c, Events{})
+	c.Optim.BatchSize, c.Schedule.Epochs, c.Run.Threads, c.Run.Dir = 4, 3, 1, filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
-	v, err := Verify(context.Background(), c.Run, Events{})
+	v, err := Verify(context.Background(), c.Run.Dir, Events{})
 	require.NoError(t, err)
 	require.Equal(t, tracedSteps, v.Steps)
 	require.Zero(t, v.Differs)
-	path := filepath.Join(c.Run, traceFile)
+	path := filepath.Join(c.Run.Dir, traceFile)
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	var trace []string
@@ -165,7 +179,7 @@ func TestVerify(t *testing.T) {
 	b, err = json.Marshal(trace)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, b, 0o644))
-	v, err = Verify(context.Background(), c.Run, Events{})
+	v, err = Verify(context.Background(), c.Run.Dir, Events{})
 	require.NoError(t, err)
 	require.Equal(t, 7, v.Differs)
 }
@@ -174,11 +188,16 @@ func TestVerify(t *testing.T) {
 func TestDamagedCheckpoint(t *testing.T) {
 	dir := folder(t, 60)
 	c := small(dir, "role")
-	c.BatchSize, c.Epochs, c.SaveEvery, c.Run, c.MaxSteps = 8, 2, "1", filepath.Join(t.TempDir(), "run"), 4
-	_, err := Run(context.Background(), c, Events{})
+	c.Optim.BatchSize, c.Schedule.Epochs, c.Run.SaveEvery, c.Run.Dir, c.Run.MaxSteps = 8, 2, config.SaveEvery{
+		Steps: 1,
+	}, filepath.Join(
+		t.TempDir(),
+		"run",
+	), 4
+	_, err := Run(context.Background(), c, RunOptions{})
 	var stopped *StoppedError
 	require.ErrorAs(t, err, &stopped)
-	ck := filepath.Join(c.Run, checkpoints)
+	ck := filepath.Join(c.Run.Dir, checkpoints)
 	names, err := list(ck)
 	require.NoError(t, err)
 	require.Len(t, names, 2, "the newest two are kept")
@@ -211,7 +230,12 @@ func TestDamagedCheckpoint(t *testing.T) {
 			write(tensorsFile, append(append([]byte(nil), tensors...), 0))
 		}
 		var notes []string
-		_, err = Resume(context.Background(), c.Run, func(c *Config) { c.MaxSteps, c.SaveEvery = 3, saveOff }, Events{Note: func(s string) { notes = append(notes, s) }})
+		_, err = Resume(
+			context.Background(),
+			c.Run.Dir,
+			func(c *config.Config) { c.Run.MaxSteps, c.Run.SaveEvery = 3, config.SaveEvery{Off: true} },
+			RunOptions{Events: Events{Note: func(s string) { notes = append(notes, s) }}},
+		)
 		require.ErrorAs(t, err, &stopped)
 		var warnings []string
 		for _, n := range notes {
@@ -227,7 +251,12 @@ func TestDamagedCheckpoint(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(ck, n, manifestFile), []byte("{"), 0o644))
 	}
 	var notes []string
-	res, err := Resume(context.Background(), c.Run, nil, Events{Note: func(s string) { notes = append(notes, s) }})
+	res, err := Resume(
+		context.Background(),
+		c.Run.Dir,
+		nil,
+		RunOptions{Events: Events{Note: func(s string) { notes = append(notes, s) }}},
+	)
 	require.NoError(t, err)
 	require.Len(t, res.Epochs, 2)
 	require.Contains(t, strings.Join(notes, "\n"), "no checkpoint to go on from: starting at the beginning")
@@ -245,14 +274,20 @@ func TestBrokenDisk(t *testing.T) {
 	require.NoError(t, err)
 	features := filepath.Join(dir, "features.npy")
 	require.NoError(t, npy.Write(features, a))
-	c := Config{Data: dir, Mode: Frozen, Features: features, Method: "role", BatchSize: 12, Epochs: 1}
-	c.Run = filepath.Join(t.TempDir(), "whole")
-	_, err = Run(context.Background(), c, Events{})
+	c := config.Config{
+		Data:     config.Data{Path: dir},
+		Method:   config.Method{ID: "role"},
+		Model:    config.Model{Mode: config.Frozen, Features: config.Paths{features}},
+		Optim:    config.Optim{BatchSize: 12},
+		Schedule: config.Schedule{Epochs: 1},
+	}
+	c.Run.Dir = filepath.Join(t.TempDir(), "whole")
+	_, err = Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
-	want, _ := newestSum(t, c.Run)
+	want, _ := newestSum(t, c.Run.Dir)
 	for i := 0; ; i++ {
 		at, errno := i/2, []syscall.Errno{syscall.ENOSPC, syscall.EIO}[i%2]
-		c.Run, c.SaveEvery = filepath.Join(t.TempDir(), fmt.Sprint(i)), "1"
+		c.Run.Dir, c.Run.SaveEvery = filepath.Join(t.TempDir(), fmt.Sprint(i)), config.SaveEvery{Steps: 1}
 		calls, armed := 0, false
 		restore := atomicfile.Inject(func(op atomicfile.Operation, path string) error {
 			if !armed && strings.HasSuffix(path, latestFile) && op == atomicfile.OpRename {
@@ -267,19 +302,19 @@ func TestBrokenDisk(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := Run(context.Background(), c, Events{})
+		_, err := Run(context.Background(), c, RunOptions{})
 		restore()
 		if err == nil {
 			require.Greater(t, at, 10, "every call of the later saves was broken once")
 			break
 		}
 		require.ErrorIs(t, err, errno)
-		newestSum(t, c.Run)
-		_, err = Resume(context.Background(), c.Run, nil, Events{})
+		newestSum(t, c.Run.Dir)
+		_, err = Resume(context.Background(), c.Run.Dir, nil, RunOptions{})
 		require.NoError(t, err)
-		got, _ := newestSum(t, c.Run)
+		got, _ := newestSum(t, c.Run.Dir)
 		require.Equal(t, want, got)
-		left, err := filepath.Glob(filepath.Join(c.Run, checkpoints, unfinishedPre+"*"))
+		left, err := filepath.Glob(filepath.Join(c.Run.Dir, checkpoints, unfinishedPre+"*"))
 		require.NoError(t, err)
 		require.Empty(t, left)
 	}
@@ -292,7 +327,7 @@ const child = "GOSPML_TEST_TRAIN"
 const childInterval = 2
 
 func TestMain(m *testing.M) {
-	matrixUnit = func() bool { return false } // the same runs on every machine
+	compute.MatrixUnit = func() bool { return false } // the same runs on every machine
 	if os.Getenv(worker) != "" {
 		os.Exit(work())
 	}
@@ -301,18 +336,22 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	c := small(os.Getenv(child+"_DATA"), "role")
-	c.BatchSize, c.Epochs, c.Threads, c.SaveEvery, c.Run = 8, 5, 1, strconv.Itoa(childInterval), run
+	c.Optim.BatchSize, c.Schedule.Epochs, c.Run.Threads, c.Run.SaveEvery, c.Run.Dir = 8, 5, 1, config.SaveEvery{
+		Steps: childInterval,
+	}, run
 	var err error
 	// What the parent hears of is done: a step is told after its checkpoint.
 	ev := Events{Step: func(s Step) {
 		if s.Phase == "train" {
-			fmt.Println((s.Epoch-1)*((s.Total+c.BatchSize-1)/c.BatchSize) + (s.Done+c.BatchSize-1)/c.BatchSize)
+			fmt.Println(
+				(s.Epoch-1)*((s.Total+c.Optim.BatchSize-1)/c.Optim.BatchSize) + (s.Done+c.Optim.BatchSize-1)/c.Optim.BatchSize,
+			)
 		}
 	}}
-	if HasRun(run) {
-		_, err = Resume(context.Background(), run, nil, ev)
+	if rundir.Exists(run) {
+		_, err = Resume(context.Background(), run, nil, RunOptions{Events: ev})
 	} else {
-		_, err = Run(context.Background(), c, ev)
+		_, err = Run(context.Background(), c, RunOptions{Events: ev})
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -402,11 +441,11 @@ func TestKill(t *testing.T) {
 func TestResumeRefusesOtherSettingsAndData(t *testing.T) {
 	dir := folder(t, 40)
 	c := small(dir, "an")
-	c.BatchSize, c.MaxSteps, c.Run = 8, 2, filepath.Join(t.TempDir(), "run")
-	_, err := Run(context.Background(), c, Events{})
+	c.Optim.BatchSize, c.Run.MaxSteps, c.Run.Dir = 8, 2, filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), c, RunOptions{})
 	var stopped *StoppedError
 	require.ErrorAs(t, err, &stopped)
-	_, err = Resume(context.Background(), c.Run, func(c *Config) { c.LR = 1 }, Events{})
+	_, err = Resume(context.Background(), c.Run.Dir, func(c *config.Config) { c.Optim.LR = 1 }, RunOptions{})
 	require.ErrorContains(t, err, "lr was 0.001, is 1")
 	labels := filepath.Join(dir, "labels.csv")
 	b, err := os.ReadFile(labels)
@@ -418,20 +457,20 @@ func TestResumeRefusesOtherSettingsAndData(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.WriteFile(labels, []byte(strings.Join(lines, "\n")), 0o644))
-	_, err = Resume(context.Background(), c.Run, nil, Events{})
+	_, err = Resume(context.Background(), c.Run.Dir, nil, RunOptions{})
 	require.ErrorIs(t, err, ErrData)
 	require.ErrorContains(t, err, "changed since the checkpoint")
 }
 
 func TestStopSavesAndGoesOn(t *testing.T) {
 	c := small(folder(t, 40), "an")
-	c.Epochs, c.Run = 1000, filepath.Join(t.TempDir(), "run")
+	c.Schedule.Epochs, c.Run.Dir = 1000, filepath.Join(t.TempDir(), "run")
 	ctx, stop := context.WithCancelCause(context.Background())
-	_, err := Run(ctx, c, Events{Epoch: func(e EpochRecord) {
+	_, err := Run(ctx, c, RunOptions{Events: Events{Epoch: func(e EpochRecord) {
 		if e.Epoch == 2 {
 			stop(ErrStop)
 		}
-	}})
+	}}})
 	require.ErrorIs(t, err, ErrStop)
 	var stopped *StoppedError
 	require.ErrorAs(t, err, &stopped)
@@ -440,15 +479,15 @@ func TestStopSavesAndGoesOn(t *testing.T) {
 
 func TestKeepBest(t *testing.T) {
 	c := small(folder(t, 60), "an")
-	c.Epochs, c.KeepLast, c.KeepBest, c.Run = 6, 1, 2, filepath.Join(t.TempDir(), "run")
-	res, err := Run(context.Background(), c, Events{})
+	c.Schedule.Epochs, c.Run.KeepLast, c.Run.KeepBest, c.Run.Dir = 6, 1, 2, filepath.Join(t.TempDir(), "run")
+	res, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
-	names, err := list(filepath.Join(c.Run, checkpoints))
+	names, err := list(filepath.Join(c.Run.Dir, checkpoints))
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(names), 3)
 	found := false
 	for _, n := range names {
-		m, err := readManifest(filepath.Join(c.Run, checkpoints, n))
+		m, err := readManifest(filepath.Join(c.Run.Dir, checkpoints, n))
 		require.NoError(t, err)
 		found = found || len(m.Position.Epochs) == res.Best.Epoch
 	}
@@ -464,11 +503,11 @@ func TestPieces(t *testing.T) {
 		for i, micro := range []int{0, 5} {
 			method, form, _ := strings.Cut(id, " ")
 			c := small(dir, method)
-			c.Form, c.BatchNorm, c.MicroBatch, c.Threads = form, BatchNormFrozen, micro, 1
+			c.Method.Form, c.Model.BatchNorm, c.Optim.MicroBatch, c.Run.Threads = form, config.BatchNormFrozen, micro, 1
 			if id == "ll-cp" || id == "ll-r" {
-				c.Params = map[string]float64{"delta_rel": 0.1}
+				c.Method.Params = map[string]float64{"delta_rel": 0.1}
 			}
-			res, err := Run(context.Background(), c, Events{})
+			res, err := Run(context.Background(), c, RunOptions{})
 			require.NoError(t, err)
 			for _, e := range res.Epochs {
 				losses[i] = append(losses[i], e.Loss)
@@ -484,8 +523,8 @@ func TestPieces(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	dir := folder(t, 60)
 	c := small(dir, "an")
-	c.BatchNorm, c.Threads, c.BatchSize = BatchNormFrozen, 1, 16
-	want, err := Run(context.Background(), c, Events{})
+	c.Model.BatchNorm, c.Run.Threads, c.Optim.BatchSize = config.BatchNormFrozen, 1, 16
+	want, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 	faults.beforePart = func(images int) {
 		if images > 5 {
@@ -494,11 +533,11 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	defer func() { faults.beforePart = nil }()
 	var notes []string
-	got, err := Run(context.Background(), c, Events{Note: func(s string) {
+	got, err := Run(context.Background(), c, RunOptions{Events: Events{Note: func(s string) {
 		if strings.HasPrefix(s, "out of memory") {
 			notes = append(notes, s)
 		}
-	}})
+	}}})
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"out of memory at step 1: from here on 8 images at a time, with the gradients of a batch added up",
@@ -508,24 +547,24 @@ func TestOutOfMemory(t *testing.T) {
 		require.InEpsilon(t, e.Loss, got.Epochs[i].Loss, 1e-5)
 	}
 	faults.beforePart = func(int) { outOfMemory() }
-	_, err = Run(context.Background(), c, Events{})
+	_, err = Run(context.Background(), c, RunOptions{})
 	require.Error(t, err)
 }
 
 // TestNaN puts NaN into a weight: nan.json says where, and the last checkpoint is untouched.
 func TestNaN(t *testing.T) {
 	c := small(folder(t, 60), "an")
-	c.BatchSize, c.SaveEvery, c.Run = 8, "1", filepath.Join(t.TempDir(), "run")
+	c.Optim.BatchSize, c.Run.SaveEvery, c.Run.Dir = 8, config.SaveEvery{Steps: 1}, filepath.Join(t.TempDir(), "run")
 	faults.beforeStep = func(tr *trainer) {
 		if tr.p.Step == 3 {
 			tr.l.(*fineTune).model.(*backbone.SmallCNN).Head().Bias.Detach().Fill_(nan())
 		}
 	}
 	defer func() { faults.beforeStep = nil }()
-	_, err := Run(context.Background(), c, Events{})
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.ErrorIs(t, err, ErrNotFinite)
 	require.ErrorContains(t, err, "step 5")
-	b, err := os.ReadFile(filepath.Join(c.Run, "nan.json"))
+	b, err := os.ReadFile(filepath.Join(c.Run.Dir, "nan.json"))
 	require.NoError(t, err)
 	var r nanReport
 	require.NoError(t, json.Unmarshal(b, &r))
@@ -535,12 +574,12 @@ func TestNaN(t *testing.T) {
 	require.NotEmpty(t, r.Gradients)
 	require.Equal(t, []float64{1e-3, 1e-3}, r.LR)
 	require.Equal(t, "step-000000004-0", r.LastGood)
-	_, pos := newestSum(t, c.Run)
+	_, pos := newestSum(t, c.Run.Dir)
 	require.Equal(t, 4, pos.Step)
 }
 
 func TestStopRules(t *testing.T) {
-	tr := &trainer{session: &session{c: Config{Epochs: 10, Patience: 2, MaxDrop: 3}}}
+	tr := &trainer{session: &session{c: config.Config{Schedule: config.Schedule{Epochs: 10, Patience: 2, MaxDrop: 3}}}}
 	tr.p.Best = EpochRecord{ValMAP: 50}
 	require.Empty(t, tr.finished(EpochRecord{Epoch: 3, ValMAP: 47.5}, true))
 	require.Contains(t, tr.finished(EpochRecord{Epoch: 3, ValMAP: 46.9}, true), "below the best")
@@ -550,8 +589,8 @@ func TestStopRules(t *testing.T) {
 	require.Equal(t, "all epochs", tr.finished(EpochRecord{Epoch: 10, ValMAP: 49}, true))
 
 	c := scenes(t, "em", 1200) // the best epoch of its reference run is the one before the first that is not better
-	c.Patience = 1
-	res, err := Run(context.Background(), c, Events{})
+	c.Schedule.Patience = 1
+	res, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 	last := len(res.Epochs)
 	require.Less(t, last, 25)
@@ -561,11 +600,11 @@ func TestStopRules(t *testing.T) {
 // TestSingleLabelValidation selects the epoch by the observed labels of the validation part.
 func TestSingleLabelValidation(t *testing.T) {
 	c := scenes(t, "an", 1200)
-	c.Epochs = 3
-	full, err := Run(context.Background(), c, Events{})
+	c.Schedule.Epochs = 3
+	full, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
-	c.ValLabels = "single"
-	single, err := Run(context.Background(), c, Events{})
+	c.Data.ValLabels = "single"
+	single, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 	require.Equal(t, full.Epochs[2].TestMAP, single.Epochs[2].TestMAP)
 	require.Less(t, single.Epochs[2].ValMAP, full.Epochs[2].ValMAP)

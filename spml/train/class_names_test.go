@@ -18,14 +18,17 @@ func TestClassNames(t *testing.T) {
 	dir := folder(t, 30)
 	c := labelled12(dir, "vlpl")
 	own := labelsOf(t, c, 1)[0]
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	names := slices.Clone(ds.Classes)
 	slices.Reverse(names)
-	c.ClassNames = filepath.Join(t.TempDir(), "names.txt")
-	require.NoError(t, os.WriteFile(c.ClassNames, []byte(strings.ReplaceAll(strings.Join(names, "\n"), "_", " ")+"\n"),
-		0o644))
+	c.Pseudo.ClassNames = filepath.Join(t.TempDir(), "names.txt")
+	require.NoError(
+		t,
+		os.WriteFile(c.Pseudo.ClassNames, []byte(strings.ReplaceAll(strings.Join(names, "\n"), "_", " ")+"\n"),
+			0o644),
+	)
 	got := labelsOf(t, c, 1)[0]
 	n, compared, changed := ds.C(), 0, 0
 	for i, row := range ds.Rows(data.Train) {
@@ -44,10 +47,10 @@ func TestClassNames(t *testing.T) {
 	require.Greater(t, compared, 100)
 	require.Positive(t, changed)
 
-	require.NoError(t, os.WriteFile(c.ClassNames, []byte("a disc\n"), 0o644))
-	_, err = Run(t.Context(), c, Events{})
+	require.NoError(t, os.WriteFile(c.Pseudo.ClassNames, []byte("a disc\n"), 0o644))
+	_, err = Run(t.Context(), c, RunOptions{})
 	require.ErrorContains(t, err, "there are 1 class texts and")
-	c.Method, c.Clip = "an", ""
+	c.Method.ID, c.Pseudo.Clip = "an", ""
 	_, err = c.Resolve()
 	require.ErrorContains(t, err, "class_names are for methods with prompts")
 }
@@ -56,10 +59,10 @@ func TestClassNames(t *testing.T) {
 func TestExpectedPositives(t *testing.T) {
 	dir := folder(t, 30)
 	c := small(dir, "role")
-	c.Expected = "validation"
+	c.Method.Expected = "validation"
 	c, err := c.Resolve()
 	require.NoError(t, err)
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	sum := 0
@@ -73,13 +76,13 @@ func TestExpectedPositives(t *testing.T) {
 	require.InDelta(t, float64(sum)/float64(len(ds.Rows(data.Val))), s.values["k"], 1e-12)
 	require.NotEqual(t, 1.5, s.values["k"])
 	require.Contains(t, strings.Join(notes, "\n"), "the mean number of positives of 6 validation rows")
-	c.Params = map[string]float64{"k": 2}
+	c.Method.Params = map[string]float64{"k": 2}
 	require.Equal(t, 2.0, testSession(t, c, ds, Events{}).values["k"], "what is set stays")
 
-	ds.Full, c.Params = make([]bool, ds.N()), nil
+	ds.Full, c.Method.Params = make([]bool, ds.N()), nil
 	_, err = newSession(c, ds, Events{})
 	require.ErrorContains(t, err, "no validation rows with full labels to count positives in")
-	c.Expected = "test"
+	c.Method.Expected = "test"
 	_, err = c.Resolve()
 	require.ErrorContains(t, err, `expected_positives "test" is none of`)
 }

@@ -8,26 +8,39 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 )
 
 // DualCoOp trains its contexts alone, a stopped run goes on to the same bits, and the saved model, which needs no CLIP file, scores as in training.
 func TestDualCoOp(t *testing.T) {
 	dir := folder(t, 60)
-	c := Config{Data: dir, Method: "dualcoop", Clip: BuiltinClip, ImageSize: 64, Epochs: 2, BatchSize: 12, LR: 1e-4, WarmupEpochs: 0.5, Context: 4, Threads: 1, Seed: 3}
-	c.Run = filepath.Join(t.TempDir(), "whole")
-	res, err := Run(context.Background(), c, Events{})
+	c := config.Config{
+		Data:     config.Data{Path: dir, ImageSize: 64},
+		Method:   config.Method{ID: "dualcoop"},
+		Pseudo:   config.Pseudo{Clip: config.BuiltinClip},
+		Model:    config.Model{Context: 4},
+		Optim:    config.Optim{BatchSize: 12, LR: 1e-4},
+		Schedule: config.Schedule{Epochs: 2, WarmupEpochs: 0.5},
+		Run:      config.Run{Threads: 1, Seed: 3},
+	}
+	c.Run.Dir = filepath.Join(t.TempDir(), "whole")
+	res, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 	require.Less(t, res.Epochs[1].Loss, res.Epochs[0].Loss)
-	want, _ := newestSum(t, c.Run)
-	rep, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
+	want, _ := newestSum(t, c.Run.Dir)
+	rep, err := Evaluate(context.Background(), c.Run.Dir, data.Test, Events{})
 	require.NoError(t, err)
 	require.InDelta(t, res.Best.TestMAP, rep.MAP, 1e-6)
 
-	c.Run = filepath.Join(t.TempDir(), "cut")
+	c.Run.Dir = filepath.Join(t.TempDir(), "cut")
 	interrupted(t, c, 2, 5)
-	got, _ := newestSum(t, c.Run)
+	got, _ := newestSum(t, c.Run.Dir)
 	require.Equal(t, want, got)
-	_, sd, err := load(filepath.Join(c.Run, checkpoints, func() string { n, err := list(filepath.Join(c.Run, checkpoints)); require.NoError(t, err); return n[0] }()))
+	_, sd, err := load(filepath.Join(c.Run.Dir, checkpoints, func() string {
+		n, err := list(filepath.Join(c.Run.Dir, checkpoints))
+		require.NoError(t, err)
+		return n[0]
+	}()))
 	require.NoError(t, err)
 	defer sd.Free()
 	var model []string
@@ -42,22 +55,32 @@ func TestDualCoOp(t *testing.T) {
 // CLIP's image tower is a backbone: it trains with its head, and the saved model scores as in training.
 func TestClipBackbone(t *testing.T) {
 	dir := folder(t, 40)
-	c := Config{Data: dir, Method: "an", Backbone: BackboneClip, Weights: BuiltinClip, ImageSize: 64, Epochs: 1, BatchSize: 12, Threads: 1, Run: filepath.Join(t.TempDir(), "r")}
-	res, err := Run(context.Background(), c, Events{})
+	c := config.Config{
+		Data:     config.Data{Path: dir, ImageSize: 64},
+		Method:   config.Method{ID: "an"},
+		Model:    config.Model{Backbone: config.BackboneClip, Weights: config.BuiltinClip},
+		Optim:    config.Optim{BatchSize: 12},
+		Schedule: config.Schedule{Epochs: 1},
+		Run:      config.Run{Threads: 1, Dir: filepath.Join(t.TempDir(), "r")},
+	}
+	res, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
-	rep, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
+	rep, err := Evaluate(context.Background(), c.Run.Dir, data.Test, Events{})
 	require.NoError(t, err)
 	require.InDelta(t, res.Best.TestMAP, rep.MAP, 1e-6)
 
-	c.Mode, c.Run = Frozen, filepath.Join(t.TempDir(), "frozen")
-	_, err = Run(context.Background(), c, Events{})
+	c.Model.Mode, c.Run.Dir = config.Frozen, filepath.Join(t.TempDir(), "frozen")
+	_, err = Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 }
 
 // The test part's zero-shot mAP is that of CLIP's own classifier.
 func TestZeroShot(t *testing.T) {
 	dir := folder(t, 40)
-	s, m, err := ZeroShot(context.Background(), Config{Data: dir, Clip: BuiltinClip})
+	s, m, err := ZeroShot(
+		context.Background(),
+		config.Config{Data: config.Data{Path: dir}, Pseudo: config.Pseudo{Clip: config.BuiltinClip}},
+	)
 	require.NoError(t, err)
 	require.Len(t, s.Rows, 8)
 	require.Greater(t, m, 20.0)
@@ -68,24 +91,46 @@ func TestZeroShot(t *testing.T) {
 		}
 		require.InDelta(t, 1, sum, 1e-4)
 	}
-	_, _, err = ZeroShot(context.Background(), Config{Data: dir})
+	_, _, err = ZeroShot(context.Background(), config.Config{Data: config.Data{Path: dir}})
 	require.ErrorContains(t, err, "--clip MODEL")
 }
 
 func TestClipModelErrors(t *testing.T) {
 	dir := folder(t, 30)
-	for want, c := range map[string]Config{
-		"give --clip MODEL":               {Method: "dualcoop"},
-		"leave --backbone and --weights":  {Method: "dualcoop", Clip: BuiltinClip, Backbone: "resnet50"},
-		"leave --frozen out":              {Method: "dualcoop", Clip: BuiltinClip, Mode: Frozen},
-		"belong to --head dualcoop":       {Method: "an", Context: 4},
-		"--backbone clip wants --weights": {Method: "an", Backbone: BackboneClip},
-		"smaller than the 32 of a region": {Method: "dualcoop", Clip: BuiltinClip, ImageSize: 16},
-		"stands on a convolutional":       {Method: "an", Backbone: BackboneClip, Weights: BuiltinClip, Head: HeadDecoder},
-		"context is 65, want 1 to 64":     {Method: "dualcoop", Clip: BuiltinClip, Context: 65},
+	for want, c := range map[string]config.Config{
+		"give --clip MODEL": {Method: config.Method{ID: "dualcoop"}},
+		"leave --backbone and --weights": {
+			Method: config.Method{ID: "dualcoop"},
+			Pseudo: config.Pseudo{Clip: config.BuiltinClip},
+			Model:  config.Model{Backbone: "resnet50"},
+		},
+		"leave --frozen out": {
+			Method: config.Method{ID: "dualcoop"},
+			Pseudo: config.Pseudo{Clip: config.BuiltinClip},
+			Model:  config.Model{Mode: config.Frozen},
+		},
+		"belong to --head dualcoop": {Method: config.Method{ID: "an"}, Model: config.Model{Context: 4}},
+		"--backbone clip wants --weights": {
+			Method: config.Method{ID: "an"},
+			Model:  config.Model{Backbone: config.BackboneClip},
+		},
+		"smaller than the 32 of a region": {
+			Data:   config.Data{ImageSize: 16},
+			Method: config.Method{ID: "dualcoop"},
+			Pseudo: config.Pseudo{Clip: config.BuiltinClip},
+		},
+		"stands on a convolutional": {
+			Method: config.Method{ID: "an"},
+			Model:  config.Model{Backbone: config.BackboneClip, Weights: config.BuiltinClip, Head: config.HeadDecoder},
+		},
+		"context is 65, want 1 to 64": {
+			Method: config.Method{ID: "dualcoop"},
+			Pseudo: config.Pseudo{Clip: config.BuiltinClip},
+			Model:  config.Model{Context: 65},
+		},
 	} {
-		c.Data = dir
-		_, err := Run(context.Background(), c, Events{})
+		c.Data.Path = dir
+		_, err := Run(context.Background(), c, RunOptions{})
 		require.ErrorContains(t, err, want)
 	}
 }

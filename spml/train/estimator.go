@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gospml/gospml/clip"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/torch"
@@ -14,22 +15,25 @@ import (
 func (s *session) setup(ctx context.Context, usable []int, features *torch.Tensor) (*method.Setup, error) {
 	c := s.c
 	m := &method.Setup{
-		Context: ctx, Method: s.method, Values: s.values, Options: s.options, Preset: c.Preset, Data: s.ds, Rows: usable, Features: features, Device: s.device,
-		PlainAdam: c.Optimizer == "adam" && c.WeightDecay == 0 && c.Schedule != "onecycle" && s.procs == nil && s.onCPU() &&
-			c.Precision != FP16,
-		Seed: c.Seed, Generator: s.torch, Epochs: c.Epochs, LR: c.HeadLR, Frozen: c.Mode == Frozen, Flip: *c.Flip, QueueSize: c.QueueSize, Init: c.Init, Note: s.ev.note,
+		Context: ctx, Method: s.method, Values: s.values, Options: s.options,
+		DataSet: c.Method.DataSet, Data: s.ds, Rows: usable, Features: features, Device: s.device,
+		PlainAdam: c.Optim.Name == "adam" && c.Optim.WeightDecay == 0 && c.Schedule.Name != "onecycle" &&
+			s.procs == nil && s.onCPU() && c.Run.Precision != config.FP16,
+		Seed: c.Run.Seed, Generator: s.torch, Epochs: c.Schedule.Epochs, LR: c.Optim.HeadLR,
+		Frozen: c.Model.Mode == config.Frozen, Flip: *c.Data.Flip,
+		QueueSize: c.Method.QueueSize, Init: c.Model.Init, Note: s.ev.note,
 	}
 	if !s.method.Needs(loss.PseudoLabels) {
 		return m, nil
 	}
-	m.Labels.File = c.PseudoLabels
-	if c.Clip == "" {
+	m.Labels.File = c.Pseudo.File
+	if c.Pseudo.Clip == "" {
 		return m, nil
 	}
-	m.Labels.Open = func() (*clip.Model, error) { return c.openClip(s.device) }
+	m.Labels.Open = func() (*clip.Model, error) { return c.OpenClip(s.device) }
 	var err error
-	if m.Labels.Settings, err = c.labelSettings(); err == nil {
-		m.Labels.Settings.Names, err = c.prompts()
+	if m.Labels.Settings, err = c.LabelSettings(); err == nil {
+		m.Labels.Settings.Names, err = c.Pseudo.Names()
 	}
 	return m, err
 }

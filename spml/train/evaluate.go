@@ -7,9 +7,11 @@ import (
 	"slices"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -38,9 +40,10 @@ type ClassAP struct {
 
 // EvalOptions say on what a saved model is scored.
 type EvalOptions struct {
-	Part        data.Split
-	Data        string // another data set than the run's, in any format of data.Open, with the run's classes; empty: the run's
-	DataOptions string // choices of data.Open for Data, as Config.DataOptions
+	Part data.Split
+	// another data set than the run's, in any format of data.Open, with the run's classes; empty: the run's
+	Data        string
+	DataOptions config.DataOptions // choices of Data
 	// Device is where: auto (the default), cpu, cuda or cuda:N. Where the run was trained does not matter.
 	Device string
 	EXIF   string // apply or ignore; empty: as the run was trained
@@ -54,16 +57,16 @@ func Evaluate(ctx context.Context, dir string, part data.Split, ev Events) (*Rep
 // EvaluateOn scores the saved model of a run on a part of its own or of another data set. The other set's classes are
 // found by name, where it names them, and must be the run's.
 func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Report, error) {
-	c, err := ReadRun(dir)
+	c, err := rundir.Read(dir)
 	if err != nil {
 		return nil, err
 	}
 	if o.Data != "" {
-		c.Data, c.DataOptions = o.Data, o.DataOptions
+		c.Data.Path, c.Data.Options = o.Data, o.DataOptions
 	}
-	c.Device = o.Device
+	c.Run.Device = o.Device
 	if o.EXIF != "" {
-		c.EXIF = o.EXIF
+		c.Data.EXIF = o.EXIF
 	}
 	if c, err = c.Resolve(); err != nil {
 		return nil, err
@@ -109,11 +112,11 @@ func (r *Report) decide(dir string, ds *data.Dataset, sc *Scores) error {
 // Score gives the scores of the saved model of a run on a part of its data, and the data set, closed: its labels and
 // names stay.
 func Score(ctx context.Context, dir string, part data.Split, ev Events) (ds *data.Dataset, sc *Scores, err error) {
-	c, err := ReadRun(dir)
+	c, err := rundir.Read(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Device = DeviceAuto
+	c.Run.Device = config.DeviceAuto
 	if c, err = c.Resolve(); err != nil {
 		return nil, nil, err
 	}
@@ -128,7 +131,13 @@ func Score(ctx context.Context, dir string, part data.Split, ev Events) (ds *dat
 }
 
 // scoreSaved scores a part of a data set by the saved model of a run. The data set comes back closed; its labels stay.
-func scoreSaved(ctx context.Context, dir string, c Config, o EvalOptions, ev Events) (_ *data.Dataset, _ *Scores, broken []data.Broken, err error) {
+func scoreSaved(
+	ctx context.Context,
+	dir string,
+	c config.Config,
+	o EvalOptions,
+	ev Events,
+) (_ *data.Dataset, _ *Scores, broken []data.Broken, err error) {
 	ds, l, err := openSaved(ctx, dir, c, o.Data, ev)
 	if err != nil {
 		return nil, nil, nil, err
@@ -148,7 +157,13 @@ func scoreSaved(ctx context.Context, dir string, c Config, o EvalOptions, ev Eve
 
 // openSaved opens the saved model of a run on the data set of c; from is the data set where it is another than the
 // run's, else "". The caller closes both.
-func openSaved(ctx context.Context, dir string, c Config, from string, ev Events) (_ *data.Dataset, _ learner, err error) {
+func openSaved(
+	ctx context.Context,
+	dir string,
+	c config.Config,
+	from string,
+	ev Events,
+) (_ *data.Dataset, _ learner, err error) {
 	mc, err := model.ReadConfig(dir + "/model")
 	if err != nil {
 		return nil, nil, err
@@ -179,7 +194,7 @@ func openSaved(ctx context.Context, dir string, c Config, from string, ev Events
 		f.weight, f.bias = sd["weight"], sd["bias"]
 		return ds, f, nil
 	}
-	s.c.Weights, s.saved = "", &mc // the saved model has them
+	s.c.Model.Weights, s.saved = "", &mc // the saved model has them
 	n, err := newNetwork(s)
 	if err != nil {
 		return nil, nil, err
@@ -193,16 +208,11 @@ func openSaved(ctx context.Context, dir string, c Config, from string, ev Events
 
 // openFor opens the data set of c, which must have the model's classes; from is its name where it is another than the
 // run's.
-func openFor(mc *model.Config, c Config, from string) (ds *data.Dataset, err error) {
-	if from == "" || from == ShapesName {
-		ds, err = Open(c)
+func openFor(mc *model.Config, c config.Config, from string) (ds *data.Dataset, err error) {
+	if from == "" || from == config.Shapes {
+		ds, err = c.Data.Open()
 	} else {
-		var opt data.Options
-		if opt, err = c.dataOptions(); err != nil {
-			return nil, err
-		}
-		opt.Classes = mc.LabelNames
-		ds, err = data.Open(c.Data, opt)
+		ds, err = c.Data.Open(mc.LabelNames...)
 	}
 	if err == nil && !slices.Equal(ds.Classes, mc.LabelNames) {
 		err = errors.Join(fmt.Errorf("%w: the classes of %s are not those of the model, in the same order", ErrData, ds.Name), ds.Close())

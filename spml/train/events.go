@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/rundir"
 )
 
 // Events tell a caller how a run goes on. Nil functions are not called; they run on the training goroutine, so they
@@ -29,39 +29,8 @@ type Step struct {
 	Waited       float64 `json:"loader_share"` // share of the phase's time so far that was spent waiting for the loader, 0…1; 0 on features
 }
 
-// PseudoRecord says how good an epoch's pseudo-labels were.
-type PseudoRecord = metric.PseudoRecord
-
 // EpochRecord is one row of metrics.csv.
-type EpochRecord struct {
-	Epoch   int     `json:"epoch"`
-	Loss    float64 `json:"loss"`     // Σ batch loss · batch size / images
-	ValMAP  float64 `json:"val_map"`  // percent
-	TestMAP float64 `json:"test_map"` // percent
-	Best    bool    `json:"best"`     // highest validation mAP so far
-	Seconds float64 `json:"seconds"`
-	// ValObserved: the validation rows have no full labels. ValMAP is then against the observed ones, where what is not
-	// observed counts as absent: lower than with full labels, but it orders epochs.
-	ValObserved bool `json:"val_observed,omitempty"`
-	NoVal       bool `json:"no_val,omitempty"`  // nothing was validated: ValMAP says nothing
-	NoTest      bool `json:"no_test,omitempty"` // no test row has full labels: TestMAP says nothing
-	Average     bool `json:"average,omitempty"` // the numbers are those of the running average of the weights
-	// Pseudo says how good the epoch's pseudo-labels were; nil without them, and where no image has full labels.
-	Pseudo *PseudoRecord `json:"pseudo_labels,omitempty"`
-}
-
-// Val is the validation mAP with two digits, "n/a" where there is none.
-func (r EpochRecord) Val() string { return percent(r.ValMAP, r.NoVal) }
-
-// Test is the test mAP with two digits, "n/a" where there is none.
-func (r EpochRecord) Test() string { return percent(r.TestMAP, r.NoTest) }
-
-func percent(v float64, none bool) string {
-	if none {
-		return "n/a"
-	}
-	return fmt.Sprintf("%.2f", v)
-}
+type EpochRecord = rundir.EpochRecord
 
 func (e *Events) note(text string) {
 	if e.Note != nil {

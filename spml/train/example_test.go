@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -36,9 +38,14 @@ func ExampleRun() {
 	if err != nil {
 		panic(err)
 	}
-	r, err := train.Run(context.Background(), train.Config{
-		Data: dir, DataOptions: "missing=keep", Mode: train.Frozen, Features: file, Method: "em", Epochs: 30, BatchSize: 4, LR: 0.05, Run: filepath.Join(dir, "run"),
-	}, train.Events{})
+	r, err := train.Run(context.Background(), config.Config{
+		Data:     config.Data{Path: dir, Options: config.DataOptions{Options: data.Options{Missing: data.MissingKeep}}},
+		Method:   config.Method{ID: "em"},
+		Model:    config.Model{Mode: config.Frozen, Features: config.Paths{file}},
+		Optim:    config.Optim{BatchSize: 4, LR: 0.05},
+		Schedule: config.Schedule{Epochs: 30},
+		Run:      config.Run{Dir: filepath.Join(dir, "run")},
+	}, train.RunOptions{})
 	if err != nil {
 		panic(err)
 	}

@@ -16,7 +16,9 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/exiftest"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 )
 
 // phoneSet writes the photos as a data set, as they are or turned upright.
@@ -47,34 +49,41 @@ func phoneSet(t *testing.T, photos []exiftest.Photo, turn bool) string {
 	return dir
 }
 
-// Training sees what a viewer shows, as Pillow turns it; with a paper's preset it sees what is stored, as the papers'
+// Training sees what a viewer shows, as Pillow turns it; with a paper's data set it sees what is stored, as the papers'
 // loaders do. The run records it.
 func TestTrainingOrientation(t *testing.T) {
 	photos := exiftest.OfPhones(t)
 	stored, upright := phoneSet(t, photos, false), phoneSet(t, photos, true)
-	run := func(dataset string, change func(*Config)) (string, []byte) {
-		c := Config{Data: dataset, Method: "em", Backbone: "small_cnn", ImageSize: 32, Epochs: 1, BatchSize: 32, Threads: 1, Run: filepath.Join(t.TempDir(), "run")}
+	run := func(dataset string, change func(*config.Config)) (string, []byte) {
+		c := config.Config{
+			Data:     config.Data{Path: dataset, ImageSize: 32},
+			Method:   config.Method{ID: "em"},
+			Model:    config.Model{Backbone: "small_cnn"},
+			Optim:    config.Optim{BatchSize: 32},
+			Schedule: config.Schedule{Epochs: 1},
+			Run:      config.Run{Threads: 1, Dir: filepath.Join(t.TempDir(), "run")},
+		}
 		change(&c)
-		_, err := Run(context.Background(), c, Events{})
+		_, err := Run(context.Background(), c, RunOptions{})
 		require.NoError(t, err)
-		b, err := os.ReadFile(filepath.Join(c.Run, "model", model.WeightsFile))
+		b, err := os.ReadFile(filepath.Join(c.Run.Dir, "model", model.WeightsFile))
 		require.NoError(t, err)
-		return c.Run, b
+		return c.Run.Dir, b
 	}
-	folder, applied := run(stored, func(*Config) {})
-	_, want := run(upright, func(*Config) {})
+	folder, applied := run(stored, func(*config.Config) {})
+	_, want := run(upright, func(*config.Config) {})
 	require.True(t, bytes.Equal(want, applied), "by default as Pillow turns it")
-	_, ignored := run(stored, func(c *Config) { c.EXIF = pixel.EXIFIgnore })
+	_, ignored := run(stored, func(c *config.Config) { c.Data.EXIF = pixel.EXIFIgnore })
 	require.False(t, bytes.Equal(want, ignored))
-	preset, byPreset := run(stored, func(c *Config) { c.Preset = "voc" })
-	require.True(t, bytes.Equal(ignored, byPreset), "a paper's preset ignores it")
-	_, both := run(stored, func(c *Config) { c.Preset, c.EXIF = "voc", pixel.EXIFApply })
+	paper, asPaper := run(stored, func(c *config.Config) { c.Method.DataSet = "voc" })
+	require.True(t, bytes.Equal(ignored, asPaper), "a paper's data set ignores it")
+	_, both := run(stored, func(c *config.Config) { c.Method.DataSet, c.Data.EXIF = "voc", pixel.EXIFApply })
 	require.True(t, bytes.Equal(want, both))
 
-	for dir, setting := range map[string]string{folder: pixel.EXIFApply, preset: pixel.EXIFIgnore} {
-		c, err := ReadRun(dir)
+	for dir, setting := range map[string]string{folder: pixel.EXIFApply, paper: pixel.EXIFIgnore} {
+		c, err := rundir.Read(dir)
 		require.NoError(t, err)
-		require.Equal(t, setting, c.EXIF)
+		require.Equal(t, setting, c.Data.EXIF)
 		mc, err := model.ReadConfig(dir)
 		require.NoError(t, err)
 		require.Equal(t, setting, mc.PretrainedCfg.EXIF)
@@ -83,17 +92,17 @@ func TestTrainingOrientation(t *testing.T) {
 		require.Equal(t, setting == pixel.EXIFApply, tg.Pixels().ApplyEXIF)
 		require.NoError(t, tg.Close())
 	}
-	// Of the run that has no record, as of before: its preset is written down.
-	yaml := filepath.Join(preset, "run.yaml")
+	// Of the run that has no record, as of before: its data set is written down.
+	yaml := filepath.Join(paper, "run.yaml")
 	b, err := os.ReadFile(yaml)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(yaml, bytes.Replace(b, []byte("exif: ignore\n"), nil, 1), 0o644))
-	c, err := ReadRun(preset)
+	c, err := rundir.Read(paper)
 	require.NoError(t, err)
-	require.Empty(t, c.EXIF)
+	require.Empty(t, c.Data.EXIF)
 	c, err = c.Resolve()
 	require.NoError(t, err)
-	require.Equal(t, pixel.EXIFIgnore, c.EXIF)
+	require.Equal(t, pixel.EXIFIgnore, c.Data.EXIF)
 }
 
 // The loader of a run gives Pillow's bytes of each photo, also from the cache that several runs share, which keeps
@@ -103,11 +112,18 @@ func TestLoaderOrientation(t *testing.T) {
 	ds, err := data.Open(phoneSet(t, photos, false), data.Options{})
 	require.NoError(t, err)
 	defer ds.Close()
-	ctx := WithImages(context.Background(), NewImageCache(1<<30))
-	require.True(t, share(ctx, ds))
+	ctx := context.Background()
+	NewImageCache(1 << 30).share(ds)
 	for _, apply := range []bool{false, true, true, false} {
 		setting := map[bool]string{false: pixel.EXIFIgnore, true: pixel.EXIFApply}[apply]
-		l, err := data.NewLoader(ds, data.LoaderOptions{Width: 24, Height: 16, Read: data.ReadOptions{Decode: Config{EXIF: setting}.Pixels()}})
+		l, err := data.NewLoader(
+			ds,
+			data.LoaderOptions{
+				Width:  24,
+				Height: 16,
+				Read:   data.ReadOptions{Decode: config.Data{EXIF: setting}.Pixels()},
+			},
+		)
 		require.NoError(t, err)
 		same, rows := 0, make([]int, ds.N())
 		for i := range rows {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/safetensors"
 )
@@ -19,11 +20,11 @@ import (
 func TestExport(t *testing.T) {
 	dir := folder(t, 30)
 	c := small(dir, "em")
-	c.Backbone, c.Epochs, c.Run = "mobilenet_v2", 1, filepath.Join(t.TempDir(), "run")
-	_, err := Run(context.Background(), c, Events{})
+	c.Model.Backbone, c.Schedule.Epochs, c.Run.Dir = "mobilenet_v2", 1, filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 
-	classes, err := Calibrate(context.Background(), c.Run, Events{})
+	classes, err := Calibrate(context.Background(), c.Run.Dir, Events{})
 	require.NoError(t, err)
 	require.Len(t, classes, 12)
 	thresholds := make([]float64, 12)
@@ -36,14 +37,14 @@ func TestExport(t *testing.T) {
 	require.True(t, better)
 
 	to := filepath.Join(t.TempDir(), "timm")
-	require.NoError(t, Export(c.Run, to, ExportOptions{Form: ExportTimm, Thresholds: thresholds}))
-	require.ErrorIs(t, Export(c.Run, to, ExportOptions{Form: ExportTimm}), fs.ErrExist)
+	require.NoError(t, Export(c.Run.Dir, to, ExportOptions{Form: ExportTimm, Thresholds: thresholds}))
+	require.ErrorIs(t, Export(c.Run.Dir, to, ExportOptions{Form: ExportTimm}), fs.ErrExist)
 	again := filepath.Join(t.TempDir(), "again")
 	require.NoError(t, Export(to, again, ExportOptions{Form: ExportTimm}), "an exported folder is a model folder")
 	one := filepath.Join(t.TempDir(), "one.safetensors")
-	require.NoError(t, Export(c.Run, one, ExportOptions{Form: ExportSafetensors, Thresholds: thresholds}))
-	var config *ConfigError
-	require.ErrorAs(t, Export(c.Run, one+"2", ExportOptions{Form: "onnx"}), &config)
+	require.NoError(t, Export(c.Run.Dir, one, ExportOptions{Form: ExportSafetensors, Thresholds: thresholds}))
+	var config *config.Error
+	require.ErrorAs(t, Export(c.Run.Dir, one+"2", ExportOptions{Form: "onnx"}), &config)
 
 	b, err := os.ReadFile(filepath.Join(to, "config.json"))
 	require.NoError(t, err)
@@ -52,10 +53,10 @@ func TestExport(t *testing.T) {
 	require.Equal(t, "mobilenetv2_100", cfg["architecture"])
 	require.Equal(t, 1.0, cfg["pretrained_cfg"].(map[string]any)["crop_pct"])
 
-	own, err := Load(c.Run, TaggerOptions{Workers: 1})
+	own, err := Load(c.Run.Dir, TaggerOptions{Workers: 1})
 	require.NoError(t, err)
 	defer own.Close()
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	names := ds.Images
@@ -111,10 +112,10 @@ func TestExport(t *testing.T) {
 // TestExportWithoutTimm names what timm cannot hold.
 func TestExportWithoutTimm(t *testing.T) {
 	c := small(folder(t, 10), "an")
-	c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "run")
-	_, err := Run(context.Background(), c, Events{})
+	c.Schedule.Epochs, c.Run.Dir = 1, filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 	to := filepath.Join(t.TempDir(), "to")
-	require.ErrorContains(t, Export(c.Run, to, ExportOptions{Form: ExportTimm}), "small_cnn")
-	require.NoError(t, Export(c.Run, to, ExportOptions{Form: ExportSafetensors}))
+	require.ErrorContains(t, Export(c.Run.Dir, to, ExportOptions{Form: ExportTimm}), "small_cnn")
+	require.NoError(t, Export(c.Run.Dir, to, ExportOptions{Form: ExportSafetensors}))
 }

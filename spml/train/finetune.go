@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/model"
@@ -27,34 +28,35 @@ func newFineTune(s *session) (*fineTune, error) {
 		return nil, err
 	}
 	if (s.maps || s.method.Mask != nil) && !model.MeanPooled(n.model) {
-		return nil, errors.Join(&ConfigError{Msg: s.c.Method + " needs score maps whose mean is the score, which " + s.c.Backbone + " does not have; take a ResNet, MobileNetV2 or SqueezeNet"}, n.close())
+		return nil, errors.Join(&config.Error{Msg: s.c.Method.ID + " needs score maps whose mean is the score, which " +
+			s.c.Model.Backbone + " does not have; take a ResNet, MobileNetV2 or SqueezeNet"}, n.close())
 	}
 	f := &fineTune{network: n, place: map[int]int{}}
-	if s.c.Head == HeadLinear || s.c.Head == HeadBoostLU {
+	if s.c.Model.Head == config.HeadLinear || s.c.Model.Head == config.HeadBoostLU {
 		n.setHead(drawHead(s.random, s.ds.C(), n.model.FeatureDim()))
 		nn.SetDropout(n.model, 0) // the papers' classifier is a linear layer on the pooled features
 	}
-	if s.c.Init != "" {
-		taken, err := startFrom(n.model, s.c.Init)
+	if s.c.Model.Init != "" {
+		taken, err := startFrom(n.model, s.c.Model.Init)
 		if err != nil {
 			return nil, errors.Join(err, n.close())
 		}
 		s.ev.note(taken)
 	}
 	if _, ok := n.model.(*model.Enhanced); s.latent && !ok {
-		f.head = newLatentHead(s.ds.C(), n.model.FeatureDim(), s.c.LatentDim, s.betas, s.torch)
+		f.head = newLatentHead(s.ds.C(), n.model.FeatureDim(), s.c.Method.LatentDim, s.betas, s.torch)
 		compute.Place(f.head, s.device)
 	}
 	for i, r := range s.train {
 		f.place[r] = i
 	}
-	switch s.c.BatchNorm {
-	case BatchNormFrozen:
+	switch s.c.Model.BatchNorm {
+	case config.BatchNormFrozen:
 		nn.FreezeBatchNorm(n.model, true)
-	case BatchNormConstant:
+	case config.BatchNormConstant:
 		nn.ConstantBatchNorm(n.model)
-	case BatchNormAuto:
-		if s.c.Weights != "" && s.c.Head != HeadDualCoOp && foldedBatchNorm(n.model) {
+	case config.BatchNormAuto:
+		if s.c.Model.Weights != "" && s.c.Model.Head != config.HeadDualCoOp && foldedBatchNorm(n.model) {
 			nn.FreezeBatchNorm(n.model, true)
 			s.ev.note("batch normalisation stays in evaluation mode: the weights have its statistics folded in (running mean 0, variance 1), which live statistics would destroy")
 		}
@@ -85,7 +87,13 @@ func (f *fineTune) setTraining(on bool)     { nn.SetTraining(f.model, on) }
 func (f *fineTune) broken() []data.Broken   { return f.loader.Broken() }
 
 func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start int) iter.Seq2[*view, error] {
-	plan := data.Plan{Order: make([]int, len(order)), BatchSize: f.c.BatchSize, Start: start, Rank: f.procs.Rank(), World: f.procs.Size()}
+	plan := data.Plan{
+		Order:     make([]int, len(order)),
+		BatchSize: f.c.Optim.BatchSize,
+		Start:     start,
+		Rank:      f.procs.Rank(),
+		World:     f.procs.Size(),
+	}
 	for i, p := range order {
 		plan.Order[i] = f.train[p]
 	}
@@ -114,7 +122,7 @@ func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start 
 
 func (f *fineTune) forward(v *view, _ *torch.Tensor, b *loss.Batch) (err error) {
 	f.cast(func() { err = f.compute(v, b) })
-	if f.c.Precision != FP32 { // labels, losses and estimators count in float32
+	if f.c.Run.Precision != config.FP32 { // labels, losses and estimators count in float32
 		float32s(v, b)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -22,11 +23,11 @@ func TestFoldersOfLaterVersions(t *testing.T) {
 	}
 	write("run.yaml", "method: em\nsomething_new: 1\n")
 	write("env.json", `{"format": 2, "module_version": "v9.1.0", "started": {"new": true}}`)
-	_, err := train.ReadRun(dir)
+	_, err := rundir.Read(dir)
 	require.ErrorIs(t, err, train.ErrData)
 	require.ErrorContains(t, err, "is a run of gospml v9.1.0 (format 2)")
 	write("env.json", `{"format": 1}`)
-	_, err = train.ReadRun(dir)
+	_, err = rundir.Read(dir)
 	require.ErrorContains(t, err, "something_new")
 
 	write("model/config.json", `{"format": 2, "threshold": {"by": "class"}}`)

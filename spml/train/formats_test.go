@@ -13,6 +13,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/spml/config"
 )
 
 // photoSet writes a CSV set of small photos whose names every format can hold.
@@ -46,23 +47,30 @@ func TestFormatsTrainAlike(t *testing.T) {
 	d, err := data.Open(csv, data.Options{Seed: 3})
 	require.NoError(t, err)
 	defer d.Close()
-	config := func(dir string) Config {
-		return Config{Data: dir, Method: "an", Backbone: "small_cnn", ImageSize: 32, Epochs: 2, BatchSize: 4, LR: 1e-3, Seed: 3, Threads: 1}
+	config := func(dir string) config.Config {
+		return config.Config{
+			Data:     config.Data{Path: dir, ImageSize: 32},
+			Method:   config.Method{ID: "an"},
+			Model:    config.Model{Backbone: "small_cnn"},
+			Optim:    config.Optim{BatchSize: 4, LR: 1e-3},
+			Schedule: config.Schedule{Epochs: 2},
+			Run:      config.Run{Seed: 3, Threads: 1},
+		}
 	}
 	c := config(csv)
-	c.Run = filepath.Join(t.TempDir(), "run")
-	want, err := Run(t.Context(), c, Events{})
+	c.Run.Dir = filepath.Join(t.TempDir(), "run")
+	want, err := Run(t.Context(), c, RunOptions{})
 	require.NoError(t, err)
 	for _, format := range []string{"jsonl", "coco", "webdataset", "csv", "cole", "label-studio", "spml-list"} {
 		dir := filepath.Join(t.TempDir(), "mouse") // a name without meaning
 		require.NoError(t, data.Write(d, dir, data.WriteOptions{Format: format, Photos: data.PhotosCopy, Lossy: format == "cole" || format == "label-studio"}))
 		if format == "cole" || format == "label-studio" { // these lose parts or observed labels
-			rep, err := EvaluateOn(t.Context(), c.Run, EvalOptions{Part: data.Test, Data: dir}, Events{})
+			rep, err := EvaluateOn(t.Context(), c.Run.Dir, EvalOptions{Part: data.Test, Data: dir}, Events{})
 			require.NoError(t, err, format)
 			require.InDelta(t, want.Best.TestMAP, rep.MAP, 1e-9, format)
 			continue
 		}
-		got, err := Run(t.Context(), config(dir), Events{})
+		got, err := Run(t.Context(), config(dir), RunOptions{})
 		require.NoError(t, err, format)
 		for i, e := range want.Epochs {
 			require.Equal(t, e.Loss, got.Epochs[i].Loss, "%s, epoch %d", format, i+1)
@@ -73,23 +81,36 @@ func TestFormatsTrainAlike(t *testing.T) {
 
 // TestTables: a set of features trains a head without photos, and a set with neither says what is missing.
 func TestTables(t *testing.T) {
-	c := Config{Data: testroot.Testdata("data", "formats", "arff", "dense.arff"), Method: "an", Mode: Frozen, Features: OwnFeatures, Epochs: 3, BatchSize: 2, Seed: 1, Run: filepath.Join(t.TempDir(), "run")}
-	res, err := Run(t.Context(), c, Events{})
+	c := config.Config{
+		Data:     config.Data{Path: testroot.Testdata("data", "formats", "arff", "dense.arff")},
+		Method:   config.Method{ID: "an"},
+		Model:    config.Model{Mode: config.Frozen, Features: config.Paths{config.OwnFeatures}},
+		Optim:    config.Optim{BatchSize: 2},
+		Schedule: config.Schedule{Epochs: 3},
+		Run:      config.Run{Seed: 1, Dir: filepath.Join(t.TempDir(), "run")},
+	}
+	res, err := Run(t.Context(), c, RunOptions{})
 	require.NoError(t, err)
 	require.Len(t, res.Epochs, 3)
 	require.Less(t, res.Epochs[2].Loss, res.Epochs[0].Loss)
-	rep, err := Evaluate(t.Context(), c.Run, data.Test, Events{})
+	rep, err := Evaluate(t.Context(), c.Run.Dir, data.Test, Events{})
 	require.NoError(t, err)
 	require.InDelta(t, res.Best.TestMAP, rep.MAP, 1e-6)
 
-	c.Run, c.Mode, c.Features = "", FineTune, ""
-	_, err = Run(t.Context(), c, Events{})
+	c.Run.Dir, c.Model.Mode, c.Model.Features = "", config.FineTune, nil
+	_, err = Run(t.Context(), c, RunOptions{})
 	require.ErrorContains(t, err, "--frozen --features data")
-	c.Data, c.DataOptions = testroot.Testdata("data", "formats", "voc_lists"), "missing=skip"
-	_, err = Run(t.Context(), c, Events{})
+	c.Data.Path, c.Data.Options = testroot.Testdata(
+		"data",
+		"formats",
+		"voc_lists",
+	), config.DataOptions{
+		Options: data.Options{Missing: data.MissingSkip},
+	}
+	_, err = Run(t.Context(), c, RunOptions{})
 	require.ErrorContains(t, err, "name their folder (option images)")
-	c.DataOptions = "colour=red"
-	_, err = Run(t.Context(), c, Events{})
-	var ce *ConfigError
+	c.Data.Options = config.DataOptions{Options: data.Options{Missing: "red"}}
+	_, err = Run(t.Context(), c, RunOptions{})
+	var ce *config.Error
 	require.ErrorAs(t, err, &ce)
 }

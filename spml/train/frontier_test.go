@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
 )
 
@@ -27,33 +28,40 @@ func TestResumeNewerMethods(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "groups.csv")
 	require.NoError(t, os.WriteFile(file, []byte(groups.String()), 0o600))
-	for name, set := range map[string]func(c *Config){
-		"ignore": func(c *Config) { c.Params = map[string]float64{"warmup": 1, "gap_lambda": 0.5, "avg_lambda": 0.5} },
-		"crisp":  func(c *Config) {},
-		"l48": func(c *Config) {
-			c.DataOptions, c.Params = "groups="+file, map[string]float64{"group_weight": 0.5, "group_rate": 0.3, "base": 6,
+	for name, set := range map[string]func(c *config.Config){
+		"ignore": func(c *config.Config) {
+			c.Method.Params = map[string]float64{"warmup": 1, "gap_lambda": 0.5, "avg_lambda": 0.5}
+		},
+		"crisp": func(c *config.Config) {},
+		"l48": func(c *config.Config) {
+			c.Data.Options = config.DataOptions{Options: data.Options{Groups: file}}
+			c.Method.Params = map[string]float64{"group_weight": 0.5, "group_rate": 0.3, "base": 6,
 				"delta_rel": 0.05, "group_start": -1}
 		},
-		"boostlu": func(c *Config) { c.Method, c.Head, c.Params = "ll-cp", HeadBoostLU, map[string]float64{"semantics": 3} },
-		"smile":   func(c *Config) { c.Head, c.DecoderDim, c.LatentDim = HeadDecoder, 16, 4 },
+		"boostlu": func(c *config.Config) {
+			c.Method.ID, c.Model.Head, c.Method.Params = "ll-cp", config.HeadBoostLU, map[string]float64{"semantics": 3}
+		},
+		"smile": func(c *config.Config) {
+			c.Model.Head, c.Model.DecoderDim, c.Method.LatentDim = config.HeadDecoder, 16, 4
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := small(dir, name)
-			c.Epochs, c.BatchSize, c.Threads = 3, 12, 1
+			c.Schedule.Epochs, c.Optim.BatchSize, c.Run.Threads = 3, 12, 1
 			set(&c)
-			c.Run = filepath.Join(t.TempDir(), "whole")
-			want, err := Run(context.Background(), c, Events{})
+			c.Run.Dir = filepath.Join(t.TempDir(), "whole")
+			want, err := Run(context.Background(), c, RunOptions{})
 			require.NoError(t, err)
-			sum, at := newestSum(t, c.Run)
-			again, err := EvaluateOn(context.Background(), c.Run, EvalOptions{Part: data.Test}, Events{})
+			sum, at := newestSum(t, c.Run.Dir)
+			again, err := EvaluateOn(context.Background(), c.Run.Dir, EvalOptions{Part: data.Test}, Events{})
 			require.NoError(t, err)
 			require.InDelta(t, want.Best.TestMAP, again.MAP, 1e-6, "the saved model scores as the best epoch did")
-			tagger, err := model.OpenTagger(c.Run, model.TaggerOptions{})
+			tagger, err := model.OpenTagger(c.Run.Dir, model.TaggerOptions{})
 			require.NoError(t, err)
 			require.NoError(t, tagger.Close())
-			c.Run = filepath.Join(t.TempDir(), "stopped")
+			c.Run.Dir = filepath.Join(t.TempDir(), "stopped")
 			interrupted(t, c, 4, 8)
-			got, now := newestSum(t, c.Run)
+			got, now := newestSum(t, c.Run.Dir)
 			require.Equal(t, untimed(at), untimed(now))
 			require.Equal(t, sum, got)
 		})
@@ -62,36 +70,40 @@ func TestResumeNewerMethods(t *testing.T) {
 
 // What newer methods and heads cannot have is said.
 func TestNewerMethodErrors(t *testing.T) {
-	for want, set := range map[string]func(c *Config){
-		"masks photos by the network's class maps": func(c *Config) {
-			c.Method, c.Mode, c.Features,
-				c.StrongFeatures = "ignore", Frozen, "f.npy", "f.npy"
+	for want, set := range map[string]func(c *config.Config){
+		"masks photos by the network's class maps": func(c *config.Config) {
+			c.Method.ID, c.Model.Mode, c.Model.Features,
+				c.Model.StrongFeatures = "ignore", config.Frozen, config.Paths{"f.npy"}, config.Paths{"f.npy"}
 		},
-		"ignore has a head of its own": func(c *Config) { c.Method, c.Head = "ignore", HeadBoostLU },
-		"--head boostlu needs the feature maps": func(c *Config) {
-			c.Head, c.Mode, c.Features = HeadBoostLU, Frozen,
-				"f.npy"
+		"ignore has a head of its own": func(c *config.Config) { c.Method.ID, c.Model.Head = "ignore", config.HeadBoostLU },
+		"--head boostlu needs the feature maps": func(c *config.Config) {
+			c.Model.Head, c.Model.Mode, c.Model.Features = config.HeadBoostLU, config.Frozen,
+				config.Paths{"f.npy"}
 		},
-		"boost is the factor of --head boostlu": func(c *Config) { c.Boost = 5 },
-		"with --backbone clip take linear": func(c *Config) {
-			c.Head, c.Backbone, c.Weights = HeadBoostLU,
-				BackboneClip, "clip"
+		"boost is the factor of --head boostlu": func(c *config.Config) { c.Model.Boost = 5 },
+		"with --backbone clip take linear": func(c *config.Config) {
+			c.Model.Head, c.Model.Backbone, c.Model.Weights = config.HeadBoostLU,
+				config.BackboneClip, "clip"
 		},
-		"mime has a head of its own, so it does not": func(c *Config) { c.Method, c.Head = "mime", HeadMLDecoder },
-		"en-scl has a head of its own":               func(c *Config) { c.Method, c.Head = "en-scl", HeadBoostLU },
+		"mime has a head of its own, so it does not": func(c *config.Config) {
+			c.Method.ID, c.Model.Head = "mime", config.HeadMLDecoder
+		},
+		"en-scl has a head of its own": func(c *config.Config) {
+			c.Method.ID, c.Model.Head = "en-scl", config.HeadBoostLU
+		},
 	} {
-		c := Config{Data: "photos", Method: "an"}
+		c := config.Config{Data: config.Data{Path: "photos"}, Method: config.Method{ID: "an"}}
 		set(&c)
 		_, err := c.Resolve()
 		require.ErrorContains(t, err, want)
 	}
 	c := small(folder(t, 10), "l48")
-	c.Params = map[string]float64{"group_weight": 1}
-	_, err := Run(context.Background(), c, Events{})
+	c.Method.Params = map[string]float64{"group_weight": 1}
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.ErrorContains(t, err, "--data-options groups=FILE.csv")
 	c = small(folder(t, 10), "ignore")
-	c.Backbone = "convnext_tiny"
-	_, err = Run(context.Background(), c, Events{})
+	c.Model.Backbone = "convnext_tiny"
+	_, err = Run(context.Background(), c, RunOptions{})
 	require.ErrorContains(t, err, "score maps whose mean is the score")
 }
 

@@ -1,13 +1,16 @@
 package train
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"iter"
+	"os"
 	"strings"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
@@ -45,17 +48,23 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 	f.features = s.to(f.features)
 	at := compute.Upload(s.device, idx)
 	f.x = f.features.IndexSelect(0, at)
-	if s.c.StrongFeatures != "" {
-		strong, dim, where, err := readFeatures(s.c.StrongFeatures, s.ds)
+	if len(s.c.Model.StrongFeatures) > 0 {
+		strong, dim, where, err := readFeatures(s.c.Model.StrongFeatures, s.ds)
 		if err != nil {
 			return nil, err
 		}
 		if dim != f.features.Size(1) {
-			return nil, fmt.Errorf("%w: %s has %d features per image, the other view %d", ErrData, s.c.StrongFeatures, dim, f.features.Size(1))
+			return nil, fmt.Errorf(
+				"%w: %s has %d features per image, the other view %d",
+				ErrData,
+				s.c.Model.StrongFeatures,
+				dim,
+				f.features.Size(1),
+			)
 		}
 		for i, r := range f.rows {
 			if where[r] < 0 {
-				return nil, fmt.Errorf("%w: %s has no row for %s", ErrData, s.c.StrongFeatures, s.ds.Images[r])
+				return nil, fmt.Errorf("%w: %s has no row for %s", ErrData, s.c.Model.StrongFeatures, s.ds.Images[r])
 			}
 			idx[i] = int64(where[r])
 		}
@@ -65,7 +74,7 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 	f.weight, f.bias = drawHead(s.random, s.ds.C(), f.features.Size(1))
 	f.weight, f.bias = s.to(f.weight), s.to(f.bias)
 	if s.latent {
-		f.head = newLatentHead(s.ds.C(), f.features.Size(1), s.c.LatentDim, s.betas, s.torch)
+		f.head = newLatentHead(s.ds.C(), f.features.Size(1), s.c.Method.LatentDim, s.betas, s.torch)
 		compute.Place(f.head, s.device)
 		f.collapse()
 	} else {
@@ -85,7 +94,7 @@ func (f *frozen) collapse() {
 
 // readFeatures reads .npy files with a row for each image; where[row of the data set] is the row of the features, -1
 // for none.
-func readFeatures(paths string, ds *data.Dataset) (features *torch.Tensor, dim int, where []int, err error) {
+func readFeatures(paths config.Paths, ds *data.Dataset) (features *torch.Tensor, dim int, where []int, err error) {
 	byName := make(map[string]int, ds.N())
 	for i, n := range ds.Images {
 		byName[n] = i
@@ -96,7 +105,7 @@ func readFeatures(paths string, ds *data.Dataset) (features *torch.Tensor, dim i
 	}
 	var all []float32
 	rows := 0
-	for _, path := range strings.Split(paths, ",") {
+	for _, path := range paths {
 		a, err := npy.Read(path)
 		if err != nil {
 			return nil, 0, nil, err
@@ -138,18 +147,25 @@ func readFeatures(paths string, ds *data.Dataset) (features *torch.Tensor, dim i
 func (f *frozen) loadFeatures(ctx context.Context) error {
 	c, n := f.c, f.ds.N()
 	var err error
-	if c.Weights != "" {
+	if c.Model.Weights != "" {
 		if f.net, err = newNetwork(f.session); err != nil {
 			return err
 		}
 	}
-	if c.Features == OwnFeatures {
+	if c.Model.Features.Own() {
 		own := f.ds.Features
 		if own == nil {
 			return fmt.Errorf("%w: %s holds no features; give --features FILE.npy or --weights FILE", ErrData, f.ds.Name)
 		}
 		if f.net != nil && f.net.model.FeatureDim() != own.Dim {
-			return fmt.Errorf("%w: %s has %d features per row, %s gives %d", ErrData, f.ds.Name, own.Dim, c.Backbone, f.net.model.FeatureDim())
+			return fmt.Errorf(
+				"%w: %s has %d features per row, %s gives %d",
+				ErrData,
+				f.ds.Name,
+				own.Dim,
+				c.Model.Backbone,
+				f.net.model.FeatureDim(),
+			)
 		}
 		f.features, f.at = torch.FromSlice(own.Values, n, own.Dim), make([]int, n)
 		for i := range f.at {
@@ -157,13 +173,20 @@ func (f *frozen) loadFeatures(ctx context.Context) error {
 		}
 		return nil
 	}
-	if c.Features != "" {
+	if len(c.Model.Features) > 0 {
 		var dim int
-		if f.features, dim, f.at, err = readFeatures(c.Features, f.ds); err != nil {
+		if f.features, dim, f.at, err = readFeatures(c.Model.Features, f.ds); err != nil {
 			return err
 		}
 		if f.net != nil && f.net.model.FeatureDim() != dim {
-			return fmt.Errorf("%w: %s has %d features per image, %s gives %d", ErrData, c.Features, dim, c.Backbone, f.net.model.FeatureDim())
+			return fmt.Errorf(
+				"%w: %s has %d features per image, %s gives %d",
+				ErrData,
+				c.Model.Features,
+				dim,
+				c.Model.Backbone,
+				f.net.model.FeatureDim(),
+			)
 		}
 		missing := 0
 		for _, r := range f.at {
@@ -171,7 +194,7 @@ func (f *frozen) loadFeatures(ctx context.Context) error {
 				missing++
 			}
 		}
-		f.ev.note(fmt.Sprintf("features [%d, %d] from %s", f.features.Size(0), dim, c.Features))
+		f.ev.note(fmt.Sprintf("features [%d, %d] from %s", f.features.Size(0), dim, c.Model.Features))
 		if missing > 0 {
 			f.ev.note(fmt.Sprintf("%d of %d images have no features and are left out", missing, n))
 		}
@@ -204,8 +227,8 @@ func (f *frozen) broken() []data.Broken   { return f.bad }
 
 func (f *frozen) batches(_ context.Context, order []int, _ []bool, start int) iter.Seq2[*view, error] {
 	return func(yield func(*view, error) bool) {
-		for at := start * f.c.BatchSize; at < len(order); at += f.c.BatchSize {
-			batch := order[at:min(at+f.c.BatchSize, len(order))]
+		for at := start * f.c.Optim.BatchSize; at < len(order); at += f.c.Optim.BatchSize {
+			batch := order[at:min(at+f.c.Optim.BatchSize, len(order))]
 			from, to := f.procs.part(len(batch))
 			if !yield(&view{places: batch[from:to]}, nil) {
 				return
@@ -298,4 +321,22 @@ func (f *frozen) close() error {
 		return nil
 	}
 	return f.net.close()
+}
+
+// lines are those of a text file that are not empty.
+func lines(path string) ([]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var out []string
+	s := bufio.NewScanner(f)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		if line := strings.TrimRight(s.Text(), "\r"); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out, s.Err()
 }

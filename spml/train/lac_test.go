@@ -13,14 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
 
-func withDecoder(dir, method string) Config {
+func withDecoder(dir, method string) config.Config {
 	c := small(dir, method)
-	c.Head, c.DecoderDim, c.Epochs, c.BatchSize, c.Threads = HeadDecoder, 16, 2, 12, 1
+	c.Model.Head, c.Model.DecoderDim, c.Schedule.Epochs = config.HeadDecoder, 16, 2
+	c.Optim.BatchSize, c.Run.Threads = 12, 1
 	return c
 }
 
@@ -28,34 +31,41 @@ func withDecoder(dir, method string) Config {
 // and the run can be used.
 func TestTwoStages(t *testing.T) {
 	c := withDecoder(folder(t, 60), "lac")
-	c.Run, c.EMA, c.EMABest, c.Schedule, c.Optimizer, c.WeightDecay = filepath.Join(t.TempDir(), "run"), 0.9, true, "onecycle", "adamw", 0.01
+	c.Run.Dir, c.Optim.EMA, c.Optim.EMABest, c.Schedule.Name, c.Optim.Name, c.Optim.WeightDecay = filepath.Join(
+		t.TempDir(),
+		"run",
+	), 0.9, true, "onecycle", "adamw", 0.01
 	var notes []string
-	res, err := Run(context.Background(), c, Events{Note: func(s string) { notes = append(notes, s) }})
+	res, err := Run(context.Background(), c, RunOptions{Events: Events{Note: func(s string) { notes = append(notes, s) }}})
 	require.NoError(t, err)
 	require.Len(t, res.Epochs, 2)
 	said := strings.Join(notes, "\n")
 	require.Contains(t, said, "stage 1 of 2: plc")
 	require.Contains(t, said, "tensors taken, 4 fresh, 0 not used", "the projection head is new: two layers, weight and bias")
-	first, err := ReadRun(filepath.Join(c.Run, stageOneDir))
+	first, err := rundir.Read(filepath.Join(c.Run.Dir, "stage1"))
 	require.NoError(t, err)
-	require.Equal(t, "plc", first.Method)
-	require.Empty(t, first.Params, "δ of the first stage is its own default")
+	require.Equal(t, "plc", first.Method.ID)
+	require.Empty(t, first.Method.Params, "δ of the first stage is its own default")
 
-	tagger, err := Load(c.Run, TaggerOptions{Workers: 1})
+	tagger, err := Load(c.Run.Dir, TaggerOptions{Workers: 1})
 	require.NoError(t, err)
-	labels, err := tagger.TagFile(context.Background(), filepath.Join(c.Data, "images", "000.png"))
+	labels, err := tagger.TagFile(context.Background(), filepath.Join(c.Data.Path, "images", "000.png"))
 	require.NoError(t, err)
 	require.Len(t, labels, len(tagger.Config.LabelNames))
 	require.NoError(t, tagger.Close())
-	ev, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
+	ev, err := Evaluate(context.Background(), c.Run.Dir, data.Test, Events{})
 	require.NoError(t, err)
 	require.InDelta(t, res.Best.TestMAP, ev.MAP, 1e-6)
 
 	// What is there is not trained again.
-	require.NoError(t, os.Remove(filepath.Join(c.Run, "run.yaml")))
-	require.NoError(t, os.RemoveAll(filepath.Join(c.Run, checkpoints)))
+	require.NoError(t, os.Remove(filepath.Join(c.Run.Dir, "run.yaml")))
+	require.NoError(t, os.RemoveAll(filepath.Join(c.Run.Dir, checkpoints)))
 	notes = nil
-	again, err := Run(context.Background(), c, Events{Note: func(s string) { notes = append(notes, s) }})
+	again, err := Run(
+		context.Background(),
+		c,
+		RunOptions{Events: Events{Note: func(s string) { notes = append(notes, s) }}},
+	)
 	require.NoError(t, err)
 	require.NotContains(t, strings.Join(notes, "\n"), "stage 1 of 2")
 	require.Equal(t, res.Epochs[1].Loss, again.Epochs[1].Loss)
@@ -64,9 +74,9 @@ func TestTwoStages(t *testing.T) {
 // TestResumeLAC stops in the middle of an epoch: queue, average, dropout and both views go on to the bit.
 func TestResumeLAC(t *testing.T) {
 	c := withDecoder(folder(t, 60), "lac")
-	c.Stages, c.QueueSize, c.EMA = 1, 20, 0.9
-	c.Run = filepath.Join(t.TempDir(), "whole")
-	_, err := Run(context.Background(), c, Events{})
+	c.Stages.Count, c.Method.QueueSize, c.Optim.EMA = 1, 20, 0.9
+	c.Run.Dir = filepath.Join(t.TempDir(), "whole")
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 	sum := func(run string) string {
 		names, err := list(filepath.Join(run, checkpoints))
@@ -78,30 +88,30 @@ func TestResumeLAC(t *testing.T) {
 		sd.Free()
 		return m.Files[0].SHA256
 	}
-	want := sum(c.Run)
-	c.Run, c.MaxSteps = filepath.Join(t.TempDir(), "cut"), 4
-	_, err = Run(context.Background(), c, Events{})
+	want := sum(c.Run.Dir)
+	c.Run.Dir, c.Run.MaxSteps = filepath.Join(t.TempDir(), "cut"), 4
+	_, err = Run(context.Background(), c, RunOptions{})
 	var stopped *StoppedError
 	require.ErrorAs(t, err, &stopped)
-	_, err = Resume(context.Background(), c.Run, nil, Events{})
+	_, err = Resume(context.Background(), c.Run.Dir, nil, RunOptions{})
 	require.NoError(t, err)
-	require.Equal(t, want, sum(c.Run))
+	require.Equal(t, want, sum(c.Run.Dir))
 }
 
 // TestHeads trains other methods with LAC's decoder and with ML-Decoder.
 func TestHeads(t *testing.T) {
 	dir := folder(t, 60)
-	for _, head := range []string{HeadDecoder, HeadMLDecoder} {
+	for _, head := range []string{config.HeadDecoder, config.HeadMLDecoder} {
 		for _, method := range []string{"an", "em", "role", "plc"} {
 			t.Run(head+"/"+method, func(t *testing.T) {
 				c := withDecoder(dir, method)
-				c.Head, c.Epochs, c.Run = head, 1, filepath.Join(t.TempDir(), "run")
-				if head == HeadMLDecoder {
-					c.DecoderDim = 32
+				c.Model.Head, c.Schedule.Epochs, c.Run.Dir = head, 1, filepath.Join(t.TempDir(), "run")
+				if head == config.HeadMLDecoder {
+					c.Model.DecoderDim = 32
 				}
-				res, err := Run(context.Background(), c, Events{})
+				res, err := Run(context.Background(), c, RunOptions{})
 				require.NoError(t, err)
-				ev, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
+				ev, err := Evaluate(context.Background(), c.Run.Dir, data.Test, Events{})
 				require.NoError(t, err)
 				require.InDelta(t, res.Best.TestMAP, ev.MAP, 1e-6)
 			})
@@ -111,24 +121,26 @@ func TestHeads(t *testing.T) {
 
 func TestLACWithoutQueue(t *testing.T) {
 	c := withDecoder(folder(t, 40), "lac")
-	c.Stages, c.QueueSize, c.Epochs = 1, -1, 1
-	_, err := Run(context.Background(), c, Events{})
+	c.Stages.Count, c.Method.QueueSize, c.Schedule.Epochs = 1, -1, 1
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 }
 
 func TestHeadErrors(t *testing.T) {
 	for _, x := range []struct {
-		change func(*Config)
+		change func(*config.Config)
 		says   string
 	}{
-		{func(c *Config) { c.Head = "tree" }, "no head is called"},
-		{func(c *Config) { c.Method, c.Head = "lac", HeadLinear }, "--head decoder"},
-		{func(c *Config) { c.Method, c.Head = "mime", HeadMLDecoder }, "a head of its own"},
-		{func(c *Config) { c.Stages = 2 }, "belong to lac"},
-		{func(c *Config) { c.Method, c.Stages = "lac", 3 }, "want 0 to 2"},
-		{func(c *Config) { c.EMABest = true }, "set ema too"},
-		{func(c *Config) { c.Method, c.MicroBatch = "plc", 4 }, "leave micro_batch out"},
-		{func(c *Config) { c.Head, c.Mode, c.Features = HeadDecoder, Frozen, "x.npy" }, "leave --frozen out"},
+		{func(c *config.Config) { c.Model.Head = "tree" }, "no head is called"},
+		{func(c *config.Config) { c.Method.ID, c.Model.Head = "lac", config.HeadLinear }, "--head decoder"},
+		{func(c *config.Config) { c.Method.ID, c.Model.Head = "mime", config.HeadMLDecoder }, "a head of its own"},
+		{func(c *config.Config) { c.Stages.Count = 2 }, "belong to lac"},
+		{func(c *config.Config) { c.Method.ID, c.Stages.Count = "lac", 3 }, "want 0 to 2"},
+		{func(c *config.Config) { c.Optim.EMABest = true }, "set ema too"},
+		{func(c *config.Config) { c.Method.ID, c.Optim.MicroBatch = "plc", 4 }, "leave micro_batch out"},
+		{func(c *config.Config) {
+			c.Model.Head, c.Model.Mode, c.Model.Features = config.HeadDecoder, config.Frozen, config.Paths{"x.npy"}
+		}, "leave --frozen out"},
 	} {
 		c := small("somewhere", "an")
 		x.change(&c)
@@ -136,15 +148,15 @@ func TestHeadErrors(t *testing.T) {
 		require.ErrorContains(t, err, x.says)
 	}
 	c := withDecoder(folder(t, 20), "lac")
-	_, err := Run(context.Background(), c, Events{})
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.ErrorContains(t, err, "give --run")
 }
 
 // The frozen embeddings of a strong view depend on seed, epoch and row alone.
 func TestStrongViewIsDrawnByRow(t *testing.T) {
-	c, err := withDecoder(folder(t, 20), "plc").prepare()
+	c, err := prepare(withDecoder(folder(t, 20), "plc"))
 	require.NoError(t, err)
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	s, err := newSession(c, ds, Events{})
@@ -177,14 +189,14 @@ func TestStrongViewIsDrawnByRow(t *testing.T) {
 // TestExplain gives a map for each label, whatever head the model has.
 func TestExplain(t *testing.T) {
 	dir := folder(t, 40)
-	for head, kind := range map[string]string{HeadDecoder: "attention", HeadLinear: "cam"} {
+	for head, kind := range map[string]string{config.HeadDecoder: "attention", config.HeadLinear: "cam"} {
 		c := withDecoder(dir, "an")
-		c.Head, c.Epochs, c.Run = head, 1, filepath.Join(t.TempDir(), "run")
-		_, err := Run(context.Background(), c, Events{})
+		c.Model.Head, c.Schedule.Epochs, c.Run.Dir = head, 1, filepath.Join(t.TempDir(), "run")
+		_, err := Run(context.Background(), c, RunOptions{})
 		require.NoError(t, err)
-		tagger, err := Load(c.Run, TaggerOptions{Workers: 1})
+		tagger, err := Load(c.Run.Dir, TaggerOptions{Workers: 1})
 		require.NoError(t, err)
-		opened, err := model.Open(c.Run)
+		opened, err := model.Open(c.Run.Dir)
 		require.NoError(t, err)
 		photo, err := os.ReadFile(filepath.Join(dir, "images", "001.png"))
 		require.NoError(t, err)
@@ -221,11 +233,12 @@ func TestMemorySwitches(t *testing.T) {
 	dir := folder(t, 30)
 	weights := func(checkpointing string, inBackward bool) map[string][]float32 {
 		c := withDecoder(dir, "plc")
-		c.Backbone, c.BatchNorm, c.FreezeAt, c.GradCheckpointing, c.OptimizerInBackward, c.Epochs = "resnet18", BatchNormConstant, 2, checkpointing, inBackward, 1
-		c.Run = filepath.Join(t.TempDir(), "run")
-		_, err := Run(context.Background(), c, Events{})
+		c.Model.Backbone, c.Model.BatchNorm, c.Model.FreezeAt = "resnet18", config.BatchNormConstant, 2
+		c.Model.GradCheckpointing, c.Optim.InBackward, c.Schedule.Epochs = checkpointing, inBackward, 1
+		c.Run.Dir = filepath.Join(t.TempDir(), "run")
+		_, err := Run(context.Background(), c, RunOptions{})
 		require.NoError(t, err)
-		sd, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", model.WeightsFile))
+		sd, _, err := nn.LoadSafetensors(filepath.Join(c.Run.Dir, "model", model.WeightsFile))
 		require.NoError(t, err)
 		defer sd.Free()
 		out := map[string][]float32{}
@@ -236,29 +249,36 @@ func TestMemorySwitches(t *testing.T) {
 		}
 		return out
 	}
-	plain := weights(CheckpointNone, false)
-	require.Equal(t, plain, weights(CheckpointHead, false))
-	require.Equal(t, plain, weights(CheckpointAll, false))
-	require.Equal(t, plain, weights(CheckpointNone, true))
+	plain := weights(config.CheckpointNone, false)
+	require.Equal(t, plain, weights(config.CheckpointHead, false))
+	require.Equal(t, plain, weights(config.CheckpointAll, false))
+	require.Equal(t, plain, weights(config.CheckpointNone, true))
 	for _, v := range plain["body.layer3.0.bn1.weight"] {
 		require.EqualValues(t, 1, v, "gain is constant")
 	}
 
 	for _, x := range []struct {
-		change func(*Config)
+		change func(*config.Config)
 		says   string
 	}{
-		{func(c *Config) { c.GradCheckpointing = "some" }, "none of none, head, all"},
-		{func(c *Config) { c.Head, c.GradCheckpointing = HeadLinear, CheckpointHead }, "--head decoder"},
-		{func(c *Config) { c.FreezeAt = -1 }, "want 0 to 100"},
-		{func(c *Config) { c.OptimizerInBackward, c.ClipNorm = true, 1 }, "each gradient once and alone"},
-		{func(c *Config) { c.OptimizerInBackward, c.GradCheckpointing = true, CheckpointHead }, "each gradient once and alone"},
-		{func(c *Config) { c.Head, c.Mode, c.Features, c.FreezeAt = HeadLinear, Frozen, "x.npy", 1 }, "--frozen trains no backbone"},
-		{func(c *Config) { c.StageOne = "x" }, "one stage"},
-		{func(c *Config) { c.StageOneDelta = 0.5 }, "one stage"},
-		{func(c *Config) { c.Method, c.StageOneDelta = "lac", 1 }, "below 1"},
-		{func(c *Config) { c.StrongView = "crop" }, "compare two views"},
-		{func(c *Config) { c.Method, c.StrongView = "plc", "weak" }, "no strong view"},
+		{func(c *config.Config) { c.Model.GradCheckpointing = "some" }, "none of none, head, all"},
+		{func(c *config.Config) {
+			c.Model.Head, c.Model.GradCheckpointing = config.HeadLinear, config.CheckpointHead
+		}, "--head decoder"},
+		{func(c *config.Config) { c.Model.FreezeAt = -1 }, "want 0 to 100"},
+		{func(c *config.Config) { c.Optim.InBackward, c.Optim.ClipNorm = true, 1 }, "each gradient once and alone"},
+		{func(c *config.Config) {
+			c.Optim.InBackward, c.Model.GradCheckpointing = true, config.CheckpointHead
+		}, "each gradient once and alone"},
+		{func(c *config.Config) {
+			c.Model.Head, c.Model.Mode = config.HeadLinear, config.Frozen
+			c.Model.Features, c.Model.FreezeAt = config.Paths{"x.npy"}, 1
+		}, "--frozen trains no backbone"},
+		{func(c *config.Config) { c.Stages.First = "x" }, "one stage"},
+		{func(c *config.Config) { c.Stages.Delta = 0.5 }, "one stage"},
+		{func(c *config.Config) { c.Method.ID, c.Stages.Delta = "lac", 1 }, "below 1"},
+		{func(c *config.Config) { c.Method.StrongView = "crop" }, "compare two views"},
+		{func(c *config.Config) { c.Method.ID, c.Method.StrongView = "plc", "weak" }, "no strong view"},
 	} {
 		c := withDecoder("somewhere", "an")
 		x.change(&c)
@@ -266,18 +286,19 @@ func TestMemorySwitches(t *testing.T) {
 		require.ErrorContains(t, err, x.says)
 	}
 	for _, x := range []struct {
-		change func(*Config)
+		change func(*config.Config)
 		says   string
 	}{
-		{func(c *Config) { c.FreezeAt = 1 }, "stages of a ResNet"},
-		{func(c *Config) { c.GradCheckpointing = CheckpointAll }, "small_cnn is none"},
-		{func(c *Config) {
-			c.Backbone, c.GradCheckpointing, c.BatchNorm = "resnet18", CheckpointAll, BatchNormLive
+		{func(c *config.Config) { c.Model.FreezeAt = 1 }, "stages of a ResNet"},
+		{func(c *config.Config) { c.Model.GradCheckpointing = config.CheckpointAll }, "small_cnn is none"},
+		{func(c *config.Config) {
+			c.Model.Backbone, c.Model.GradCheckpointing = "resnet18", config.CheckpointAll
+			c.Model.BatchNorm = config.BatchNormLive
 		}, "set batch_norm frozen"},
 	} {
 		c := withDecoder(dir, "an")
 		x.change(&c)
-		_, err := Run(context.Background(), c, Events{})
+		_, err := Run(context.Background(), c, RunOptions{})
 		require.ErrorContains(t, err, x.says)
 	}
 }
@@ -286,11 +307,12 @@ func TestMemorySwitches(t *testing.T) {
 // weights, running average, queue and generators go on to the bit.
 func TestResumeTwoStages(t *testing.T) {
 	c := withDecoder(folder(t, 60), "lac")
-	c.QueueSize, c.EMA, c.EMABest, c.Schedule, c.Optimizer, c.WeightDecay = 20, 0.9, true, "onecycle", "adamw", 0.01
-	c.Run = filepath.Join(t.TempDir(), "whole")
-	whole, err := Run(context.Background(), c, Events{})
+	c.Method.QueueSize, c.Optim.EMA, c.Optim.EMABest = 20, 0.9, true
+	c.Schedule.Name, c.Optim.Name, c.Optim.WeightDecay = "onecycle", "adamw", 0.01
+	c.Run.Dir = filepath.Join(t.TempDir(), "whole")
+	whole, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
-	want := lastCheckpoint(t, c.Run)
+	want := lastCheckpoint(t, c.Run.Dir)
 	require.Positive(t, want["estimator.labels"].CountNonzero().ItemInt())
 	require.NotNil(t, want["estimator.features"])
 	require.NotEmpty(t, slices.DeleteFunc(want.Keys(), func(k string) bool { return !strings.HasPrefix(k, "ema.") }))
@@ -309,11 +331,11 @@ func TestResumeTwoStages(t *testing.T) {
 	for _, stage := range []int{1, 2} {
 		t.Run(fmt.Sprint("stage ", stage), func(t *testing.T) {
 			c := c
-			c.Run = filepath.Join(t.TempDir(), "cut")
+			c.Run.Dir = filepath.Join(t.TempDir(), "cut")
 			ctx, stop := context.WithCancelCause(t.Context())
 			defer stop(nil)
 			at, steps := 0, 0
-			_, err := Run(ctx, c, Events{
+			_, err := Run(ctx, c, RunOptions{Events: Events{
 				Note: func(s string) {
 					if strings.HasPrefix(s, "stage ") {
 						at++
@@ -326,13 +348,13 @@ func TestResumeTwoStages(t *testing.T) {
 						}
 					}
 				},
-			})
+			}})
 			var stopped *StoppedError
 			require.ErrorAs(t, err, &stopped)
 			require.Equal(t, 2, steps, "stopped at once, in the middle of the first epoch")
-			res, err := Resume(t.Context(), c.Run, nil, Events{})
+			res, err := Resume(t.Context(), c.Run.Dir, nil, RunOptions{})
 			require.NoError(t, err)
-			same(t, res, c.Run)
+			same(t, res, c.Run.Dir)
 		})
 	}
 }
@@ -350,44 +372,55 @@ func lastCheckpoint(t *testing.T, run string) nn.StateDict {
 func TestStrongViews(t *testing.T) {
 	dir := folder(t, 40)
 	losses := map[float64]string{}
-	for _, view := range StrongViews() {
+	for _, view := range config.StrongViews() {
 		c := withDecoder(dir, "plc")
-		c.StrongView, c.Epochs, c.Run = view, 1, filepath.Join(t.TempDir(), "run")
-		res, err := Run(t.Context(), c, Events{})
+		c.Method.StrongView, c.Schedule.Epochs, c.Run.Dir = view, 1, filepath.Join(t.TempDir(), "run")
+		res, err := Run(t.Context(), c, RunOptions{})
 		require.NoError(t, err, view)
 		require.Empty(t, losses[res.Epochs[0].Loss], "%s is as %s", view, losses[res.Epochs[0].Loss])
 		losses[res.Epochs[0].Loss] = view
 	}
 	c := withDecoder(dir, "lac")
-	c.StageOneDelta, c.StrongView, c.Params = 0.7, "crop", map[string]float64{"delta": 0.3, "lam": 2}
+	c.Stages.Delta, c.Method.StrongView, c.Method.Params = 0.7, "crop", map[string]float64{"delta": 0.3, "lam": 2}
 	c, err := c.Resolve()
 	require.NoError(t, err)
 	first, err := c.FirstStage()
 	require.NoError(t, err)
-	require.Equal(t, map[string]float64{"delta": 0.7, "lam": 2}, first.Params)
-	require.Equal(t, "crop", first.StrongView)
+	require.Equal(t, map[string]float64{"delta": 0.7, "lam": 2}, first.Method.Params)
+	require.Equal(t, "crop", first.Method.StrongView)
 }
 
 // The parts of shapes may be of another size, and what is no part is refused.
 func TestShapesParts(t *testing.T) {
-	c, err := Config{Data: ShapesName, Method: "an", DataOptions: "train=30,test=7"}.Resolve()
+	c, err := config.Config{
+		Data:   config.Data{Path: config.Shapes, Options: config.DataOptions{Train: 30, Test: 7}},
+		Method: config.Method{ID: "an"},
+	}.Resolve()
 	require.NoError(t, err)
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	require.Len(t, ds.Rows(data.Train), 30)
 	require.Len(t, ds.Rows(data.Val), 500)
 	require.Len(t, ds.Rows(data.Test), 7)
-	for _, bad := range []string{"train=0", "train", "pictures=3", "val=x"} {
-		_, err := Config{Data: ShapesName, Method: "an", DataOptions: bad}.Resolve()
+	for _, bad := range []string{"train=0", "missing=skip", "val=x"} {
+		var o config.DataOptions
+		err := o.UnmarshalText([]byte(bad))
+		if err == nil {
+			_, err = config.Config{Data: config.Data{Path: config.Shapes, Options: o}, Method: config.Method{ID: "an"}}.Resolve()
+		}
 		require.ErrorContains(t, err, "shapes takes train=N")
 	}
 	c = withDecoder("x", "lac")
-	c.LR, c.StageOneLR = 1e-4, 1e-3
-	c.Weights, c.Data, c.Backbone = "", ShapesName, "small_cnn"
+	c.Optim.LR, c.Stages.LR = 1e-4, 1e-3
+	c.Model.Weights, c.Data.Path, c.Model.Backbone = "", config.Shapes, "small_cnn"
 	c, err = c.Resolve()
 	require.NoError(t, err)
 	first, err := c.FirstStage()
 	require.NoError(t, err)
-	require.Equal(t, []float64{1e-3, 1e-3, 1e-4, 1e-4}, []float64{first.LR, first.HeadLR, c.LR, c.HeadLR})
+	require.Equal(
+		t,
+		[]float64{1e-3, 1e-3, 1e-4, 1e-4},
+		[]float64{first.Optim.LR, first.Optim.HeadLR, c.Optim.LR, c.Optim.HeadLR},
+	)
 }

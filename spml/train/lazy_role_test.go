@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/torch"
@@ -18,18 +19,20 @@ import (
 func TestLazyRoleTrainsAsDense(t *testing.T) {
 	run := func(table float64) (state, estimates nn.StateDict) {
 		c := scenes(t, "role", 3)
-		c.Epochs, c.BatchSize, c.Schedule, c.Params = 4, 64, "cosine", map[string]float64{"table": table}
-		c.Run = filepath.Join(t.TempDir(), "run")
-		_, err := Run(context.Background(), c, Events{})
+		c.Schedule.Epochs, c.Optim.BatchSize, c.Schedule.Name, c.Method.Params = 4, 64, "cosine", map[string]float64{
+			"table": table,
+		}
+		c.Run.Dir = filepath.Join(t.TempDir(), "run")
+		_, err := Run(context.Background(), c, RunOptions{})
 		require.NoError(t, err)
-		dir := filepath.Join(c.Run, checkpoints)
+		dir := filepath.Join(c.Run.Dir, checkpoints)
 		names, err := list(dir)
 		require.NoError(t, err)
 		m, state, err := load(filepath.Join(dir, names[0]))
 		require.NoError(t, err)
 		_, lazy := m.Numbers["step"]
 		require.Equal(t, table == loss.TableLazy, lazy)
-		estimates, _, err = nn.LoadSafetensors(filepath.Join(c.Run, method.EstimatesFile))
+		estimates, _, err = nn.LoadSafetensors(filepath.Join(c.Run.Dir, method.EstimatesFile))
 		require.NoError(t, err)
 		return state, estimates
 	}
@@ -57,16 +60,16 @@ func TestLazyRoleTrainsAsDense(t *testing.T) {
 func TestLazyRoleRefuses(t *testing.T) {
 	dir := folder(t, 60)
 	c := small(dir, "an")
-	c.Method, c.Params, c.Optimizer = "role", map[string]float64{"table": loss.TableLazy}, "sgd"
+	c.Method.ID, c.Method.Params, c.Optim.Name = "role", map[string]float64{"table": loss.TableLazy}, "sgd"
 	c, err := c.Resolve()
 	require.NoError(t, err)
-	_, err = Run(context.Background(), c, Events{})
-	var setting *ConfigError
+	_, err = Run(context.Background(), c, RunOptions{})
+	var setting *config.Error
 	require.ErrorAs(t, err, &setting)
 	require.ErrorContains(t, err, "table=lazy of role: it wants Adam without weight decay")
 
 	setup := &method.Setup{Resumed: true, Saved: map[string]float64{"step": 3}, Rows: []int{0}}
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	m, err := method.Lookup("role")

@@ -15,13 +15,14 @@ import (
 // GR's w, b, μ and σ can be trained with the network: one Adam step moves each by its learning rate, from where the schedule would have begun.
 func TestLearnedSchedule(t *testing.T) {
 	c := scenes(t, "gr", 3)
-	c.Params, c.Epochs, c.BatchSize, c.LR, c.MaxSteps = map[string]float64{"schedule": loss.PointsLearned}, 1, 64, 1e-3, 1
-	c.Run = filepath.Join(t.TempDir(), "run")
-	_, err := Run(t.Context(), c, Events{})
+	c.Method.Params = map[string]float64{"schedule": loss.PointsLearned}
+	c.Schedule.Epochs, c.Optim.BatchSize, c.Optim.LR, c.Run.MaxSteps = 1, 64, 1e-3, 1
+	c.Run.Dir = filepath.Join(t.TempDir(), "run")
+	_, err := Run(t.Context(), c, RunOptions{})
 	require.Error(t, err, "stopped after a step, resumable")
-	names, err := list(filepath.Join(c.Run, checkpoints))
+	names, err := list(filepath.Join(c.Run.Dir, checkpoints))
 	require.NoError(t, err)
-	_, sd, err := load(filepath.Join(c.Run, checkpoints, names[0]))
+	_, sd, err := load(filepath.Join(c.Run.Dir, checkpoints, names[0]))
 	require.NoError(t, err)
 	defer sd.Free()
 	found := false
@@ -37,10 +38,10 @@ func TestLearnedSchedule(t *testing.T) {
 	}
 	require.True(t, found, "%v", sd.Keys())
 
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
-	c.Method = "gpr"
+	c.Method.ID = "gpr"
 	_, err = newSession(c, ds, Events{})
 	require.ErrorContains(t, err, "gr alone")
 }

@@ -19,8 +19,11 @@ func (t *trainer) keepEstimates() (err error) {
 		rows = append(rows, int64(r))
 	}
 	torch.Scope(func(*torch.Arena) {
-		err = nn.SaveSafetensors(filepath.Join(t.dir.path, method.EstimatesFile), nn.StateDict{"theta": e.Estimates().ToDType(torch.Float32), "rows": torch.FromSlice(rows)},
-			map[string]string{"format": "pt", "observed_sha256": t.ds.ObservedFingerprint()})
+		err = nn.SaveSafetensors(
+			filepath.Join(t.dir.Path(), method.EstimatesFile),
+			nn.StateDict{"theta": e.Estimates().ToDType(torch.Float32), "rows": torch.FromSlice(rows)},
+			map[string]string{"format": "pt", "observed_sha256": t.ds.ObservedFingerprint()},
+		)
 	})
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/model"
@@ -22,30 +23,33 @@ import (
 func TestLinearInit(t *testing.T) {
 	dir := folder(t, 40)
 	c := small(dir, "an")
-	c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "weights")
-	_, err := Run(context.Background(), c, Events{})
+	c.Schedule.Epochs, c.Run.Dir = 1, filepath.Join(t.TempDir(), "weights")
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
-	weights := filepath.Join(c.Run, "model", model.WeightsFile)
+	weights := filepath.Join(c.Run.Dir, "model", model.WeightsFile)
 
 	stage := small(dir, "role")
-	stage.Mode, stage.Weights, stage.Epochs, stage.KeepBest, stage.SaveEvery = Frozen, weights, 12, 1, "epoch"
-	stage.LR, stage.HeadLR = 0.5, 0.5 // some estimates leave the clip's range, and the best epoch is not the last
-	stage.Run = filepath.Join(t.TempDir(), "linear")
-	res, err := Run(context.Background(), stage, Events{})
+	stage.Model.Mode, stage.Model.Weights, stage.Schedule.Epochs = config.Frozen, weights, 12
+	stage.Run.KeepBest, stage.Run.SaveEvery = 1, config.SaveEvery{Epoch: true}
+	stage.Optim.LR = 0.5
+	stage.Optim.HeadLR = 0.5 // some estimates leave the clip's range, and the best epoch is not the last
+	stage.Run.Dir = filepath.Join(t.TempDir(), "linear")
+	res, err := Run(context.Background(), stage, RunOptions{})
 	require.NoError(t, err)
 	require.Less(t, res.Best.Epoch, 12)
 
-	best := savedTable(t, stage.Run, res.Best.Epoch)
-	head, _, err := nn.LoadSafetensors(filepath.Join(stage.Run, "model", model.WeightsFile))
+	best := savedTable(t, stage.Run.Dir, res.Best.Epoch)
+	head, _, err := nn.LoadSafetensors(filepath.Join(stage.Run.Dir, "model", model.WeightsFile))
 	require.NoError(t, err)
 
 	next := small(dir, "role")
-	next.Weights, next.Init, next.MaxSteps = weights, stage.Run, 1
-	resolved, err := next.prepare()
+	next.Model.Weights, next.Model.Init, next.Run.MaxSteps = weights, stage.Run.Dir, 1
+	resolved, err := prepare(next)
 	require.NoError(t, err)
 	var notes []string
 	seen := 0
-	_, err = run(context.Background(), resolved, Events{Note: func(s string) { notes = append(notes, s) }}, false, func(tr *trainer) {
+	with := RunOptions{Events: Events{Note: func(s string) { notes = append(notes, s) }}}
+	_, err = run(context.Background(), resolved, with, false, func(tr *trainer) {
 		if seen++; seen > 1 {
 			return
 		}
@@ -73,13 +77,13 @@ func TestLinearInit(t *testing.T) {
 	require.Contains(t, strings.Join(notes, "\n"), "label estimates of 24 of 24 rows taken")
 
 	other := uint32(99)
-	next.DataSeed = &other
-	_, err = Run(context.Background(), next, Events{})
+	next.Data.Seed = &other
+	_, err = Run(context.Background(), next, RunOptions{})
 	require.ErrorIs(t, err, ErrData)
 	require.ErrorContains(t, err, "other observed labels")
-	next.DataSeed = nil
-	require.NoError(t, os.WriteFile(filepath.Join(stage.Run, method.EstimatesFile), []byte("cut"), 0o644))
-	_, err = Run(context.Background(), next, Events{})
+	next.Data.Seed = nil
+	require.NoError(t, os.WriteFile(filepath.Join(stage.Run.Dir, method.EstimatesFile), []byte("cut"), 0o644))
+	_, err = Run(context.Background(), next, RunOptions{})
 	require.Error(t, err)
 }
 

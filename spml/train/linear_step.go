@@ -11,7 +11,7 @@ import (
 // by the logits is all there is.
 func (t *trainer) quickly() bool {
 	x, _, _ := t.l.linear()
-	return x != nil && t.procs == nil && t.c.MicroBatch == 0 && len(t.step.Estimator.Groups()) == 0 &&
+	return x != nil && t.procs == nil && t.c.Optim.MicroBatch == 0 && len(t.step.Estimator.Groups()) == 0 &&
 		t.entry.Needs&(loss.ModelParameters|loss.SoftLabels|loss.Estimates) == 0
 }
 

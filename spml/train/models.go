@@ -1,30 +1,17 @@
 package train
 
 import (
-	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 )
 
-// Choices of Config.Device beside cuda:N.
-const (
-	DeviceAuto = compute.Auto // the graphics card where there is one that can be used, else the CPU
-	DeviceCPU  = compute.CPU
-	DeviceCUDA = compute.CUDA // the first card, or the one that a launcher gives the process (LOCAL_RANK)
-)
-
-// Heads that a run can have (Config.Head), beside those that model.RegisterHead adds.
-const (
-	HeadLinear    = model.HeadLinear
-	HeadDecoder   = model.HeadDecoder
-	HeadMLDecoder = model.HeadMLDecoder
-	HeadBoostLU   = model.HeadBoostLU
-)
-
-// BuiltinClip as Config.Clip is the small CLIP of this module, which knows drawn shapes only.
-const BuiltinClip = model.BuiltinClip
-
-// Names that programs used before package model had them.
+// Names that programs used before packages config and model had them.
 type (
+	// Deprecated: use config.Config.
+	Config = config.Config
+	// Deprecated: use config.Error.
+	ConfigError = config.Error
 	// Deprecated: use model.Config.
 	ModelConfig = model.Config
 	// Deprecated: use model.Tagger.
@@ -64,6 +51,6 @@ func ClassNames(dir string) ([]string, error) {
 
 // Export is model.Export with a model card that says what the run directory knows: data, settings, scores.
 func Export(dir, to string, o ExportOptions) error {
-	o.Card = func(c *model.Config) ([]byte, error) { return modelCard(dir, c) }
+	o.Card = func(c *model.Config) ([]byte, error) { return rundir.Card(dir, c) }
 	return model.Export(dir, to, o)
 }

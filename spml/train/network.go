@@ -9,6 +9,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/input"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/method"
@@ -27,33 +28,35 @@ type network struct {
 }
 
 func newNetwork(s *session) (*network, error) {
-	n := &network{session: s, size: s.c.ImageSize}
+	n := &network{session: s, size: s.c.Data.ImageSize}
 	var err error
-	if s.c.Backbone == BackboneClip {
+	if s.c.Model.Backbone == config.BackboneClip {
 		n.model, err = n.clipModel()
-	} else if s.c.Weights == "" {
-		if s.saved == nil && s.c.Init == "" && s.c.Data != ShapesName {
-			s.ev.note(fmt.Sprintf("no --weights: %s begins with random numbers, which takes many photos and epochs (30 by default, here %d); with pretrained weights it takes 4: --weights FILE (torchvision's or timm's)", s.c.Backbone, s.c.Epochs))
+	} else if s.c.Model.Weights == "" {
+		if s.saved == nil && s.c.Model.Init == "" && s.c.Data.Path != config.Shapes {
+			s.ev.note(fmt.Sprintf("no --weights: %s begins with random numbers, which takes many photos and epochs (30 by "+
+				"default, here %d); with pretrained weights it takes 4: --weights FILE (torchvision's or timm's)",
+				s.c.Model.Backbone, s.c.Schedule.Epochs))
 		}
-		n.model, err = backbone.New(s.c.Backbone, s.ds.C(), nn.Generator(s.torch))
+		n.model, err = backbone.New(s.c.Model.Backbone, s.ds.C(), nn.Generator(s.torch))
 	} else {
 		var loaded *backbone.Loaded
-		if n.model, loaded, err = backbone.NewFromFile(s.c.Backbone, s.c.Weights, s.ds.C()); err == nil {
-			s.ev.note(fmt.Sprintf("%s: %v", s.c.Weights, loaded))
+		if n.model, loaded, err = backbone.NewFromFile(s.c.Model.Backbone, s.c.Model.Weights, s.ds.C()); err == nil {
+			s.ev.note(fmt.Sprintf("%s: %v", s.c.Model.Weights, loaded))
 		}
 	}
 	if err == nil {
-		n.model, err = model.WithHead(n.model, s.c.headSpec(), s.ds.C(), s.torch)
+		n.model, err = model.WithHead(n.model, s.c.HeadSpec(), s.ds.C(), s.torch)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if err := torch.Try(func() { compute.Place(n.model, s.device) }); err != nil {
-		return nil, fmt.Errorf("%s on %v: %w", s.c.Backbone, s.device, err)
+		return nil, fmt.Errorf("%s on %v: %w", s.c.Model.Backbone, s.device, err)
 	}
 	// A card keeps the pictures: a row crosses the bus once. On the CPU the loader's own cache is as near.
 	var keep int64
-	if s.device.Type == torch.DeviceCUDA && s.c.Mode == FineTune && s.saved == nil {
+	if s.device.Type == torch.DeviceCUDA && s.c.Model.Mode == config.FineTune && s.saved == nil {
 		keep = input.HalfOfFree
 	}
 	// Channels-last order: convolutions run several times faster on it.
@@ -61,7 +64,7 @@ func newNetwork(s *session) (*network, error) {
 		return nil, err
 	}
 	n.loader, err = data.NewLoader(s.ds, s.loaderOptions(n.size))
-	if err == nil && s.c.CacheDir != "" && s.cacheBytes > 0 {
+	if err == nil && s.c.Data.Cache.Dir != "" && s.cacheBytes > 0 {
 		s.ev.note("decoded images are kept in " + n.loader.CachedIn())
 	}
 	return n, err
@@ -69,13 +72,18 @@ func newNetwork(s *session) (*network, error) {
 
 // loaderOptions are the settings of the loader's cache.
 func (s *session) loaderOptions(side int) data.LoaderOptions {
-	o := data.LoaderOptions{Width: side, Height: side, Log: s.ev.logger(), Read: data.ReadOptions{Decode: s.c.Pixels()}}
-	if s.cacheBytes == 0 || s.c.Cache == string(data.CacheNone) {
+	o := data.LoaderOptions{
+		Width:  side,
+		Height: side,
+		Log:    s.ev.logger(),
+		Read:   data.ReadOptions{Decode: s.c.Data.Pixels()},
+	}
+	if s.cacheBytes == 0 || s.c.Data.Cache.Kind == string(data.CacheNone) {
 		return o
 	}
-	o.Cache, o.CacheBytes = data.CacheKind(s.c.Cache), s.cacheBytes
-	if o.CacheDir = s.c.CacheDir; o.CacheDir != "" {
-		if o.CacheFileBytes = int64(s.c.CacheFileMB) << 20; o.CacheFileBytes == 0 {
+	o.Cache, o.CacheBytes = data.CacheKind(s.c.Data.Cache.Kind), s.cacheBytes
+	if o.CacheDir = s.c.Data.Cache.Dir; o.CacheDir != "" {
+		if o.CacheFileBytes = int64(s.c.Data.Cache.FileMB) << 20; o.CacheFileBytes == 0 {
 			o.CacheFileBytes = math.MaxInt64
 		}
 	}
@@ -98,7 +106,7 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 	var got []int
 	start := time.Now()
 	var worked time.Duration
-	for b, err := range n.loader.Batches(ctx, data.Plan{Order: rows, BatchSize: max(n.c.BatchSize, 32)}) {
+	for b, err := range n.loader.Batches(ctx, data.Plan{Order: rows, BatchSize: max(n.c.Optim.BatchSize, 32)}) {
 		begun := time.Now()
 		if err != nil {
 			return nil, err
@@ -117,14 +125,24 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 		got = append(got, b.Rows...)
 		worked += time.Since(begun)
 		all := time.Since(start)
-		n.ev.step(Step{Phase: phase, Epoch: epoch, Epochs: n.c.Epochs, Done: len(got), Total: len(rows), ImagesPerSec: float64(len(got)) / all.Seconds(), Waited: (all - worked).Seconds() / all.Seconds()})
+		n.ev.step(
+			Step{
+				Phase:        phase,
+				Epoch:        epoch,
+				Epochs:       n.c.Schedule.Epochs,
+				Done:         len(got),
+				Total:        len(rows),
+				ImagesPerSec: float64(len(got)) / all.Seconds(),
+				Waited:       (all - worked).Seconds() / all.Seconds(),
+			},
+		)
 	}
 	return got, nil
 }
 
 // cast runs f in the run's precision.
 func (n *network) cast(f func()) {
-	if d, ok := computeTypes[n.c.Precision]; ok {
+	if d, ok := computeTypes[n.c.Run.Precision]; ok {
 		torch.Autocast(n.device.Type, d, f)
 	} else {
 		f()
@@ -158,11 +176,17 @@ func (n *network) setHead(weight, bias *torch.Tensor) {
 	})
 }
 
-func modelConfigOf(c Config, m *method.Method, ds *data.Dataset, dim int) model.Config {
+func modelConfigOf(c config.Config, m *method.Method, ds *data.Dataset, dim int) model.Config {
 	return model.Config{
-		HeadSpec: c.headSpec(), Architecture: c.Backbone, NumClasses: ds.C(), NumFeatures: dim, LabelNames: ds.Classes, Threshold: m.Present(), Method: c.Method,
+		HeadSpec: c.HeadSpec(), Architecture: c.Model.Backbone, NumClasses: ds.C(),
+		NumFeatures: dim, LabelNames: ds.Classes, Threshold: m.Present(), Method: c.Method.ID,
 		PretrainedCfg: model.Input{
-			InputSize: [3]int{3, c.ImageSize, c.ImageSize}, Interpolation: "bilinear", CropMode: "squash", CropPct: 1, Mean: pixel.ImageNetMean, Std: pixel.ImageNetStd, EXIF: c.EXIF,
+			InputSize: [3]int{
+				3,
+				c.Data.ImageSize,
+				c.Data.ImageSize,
+			}, Interpolation: "bilinear", CropMode: "squash", CropPct: 1,
+			Mean: pixel.ImageNetMean, Std: pixel.ImageNetStd, EXIF: c.Data.EXIF,
 		},
 	}
 }
@@ -175,7 +199,7 @@ func (n *network) save(dir string) error {
 	return model.Save(dir, mc, nn.StateDictOf(n.model))
 }
 
-func saveHead(dir string, c Config, m *method.Method, ds *data.Dataset, weight, bias *torch.Tensor) error {
+func saveHead(dir string, c config.Config, m *method.Method, ds *data.Dataset, weight, bias *torch.Tensor) error {
 	mc := modelConfigOf(c, m, ds, weight.Size(1))
 	mc.FeaturesOnly = true
 	return model.Save(dir, mc, nn.StateDict{"weight": weight, "bias": bias})

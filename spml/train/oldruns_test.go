@@ -62,7 +62,7 @@ func TestRunsOfEarlierVersions(t *testing.T) {
 		default:
 			require.ErrorIs(t, err, os.ErrNotExist)
 		}
-		res, err := train.Resume(context.Background(), run, nil, train.Events{})
+		res, err := train.Resume(context.Background(), run, nil, train.RunOptions{})
 		require.NoError(t, err, name)
 		r := oldRun{}
 		for _, e := range res.Epochs {

@@ -1,26 +1,27 @@
 package train
 
 import (
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/optim"
 )
 
 // newOptimizer makes the run's optimiser with a group for each learning rate.
-func newOptimizer(c Config, groups []group) optim.Optimizer {
+func newOptimizer(c config.Config, groups []group) optim.Optimizer {
 	var o optim.Optimizer
 	for i, g := range groups {
-		opts := []optim.Option{optim.LR(g.lr), optim.WeightDecay(c.WeightDecay)}
-		if c.Optimizer == "sgd" {
-			opts = append(opts, optim.Momentum(c.Momentum))
+		opts := []optim.Option{optim.LR(g.lr), optim.WeightDecay(c.Optim.WeightDecay)}
+		if c.Optim.Name == "sgd" {
+			opts = append(opts, optim.Momentum(c.Optim.Momentum))
 		}
 		switch {
 		case i > 0:
 			o.AddGroup(g.params, opts...)
-		case c.Optimizer == "sgd":
+		case c.Optim.Name == "sgd":
 			o = optim.NewSGD(g.params, opts...)
-		case c.Optimizer == "adamax":
+		case c.Optim.Name == "adamax":
 			o = optim.NewAdamax(g.params, opts...)
-		case c.Optimizer == "adamw":
+		case c.Optim.Name == "adamw":
 			o = optim.NewAdamW(g.params, opts...)
 		default:
 			o = optim.NewAdam(g.params, opts...)
@@ -44,18 +45,19 @@ func (t *trainer) freeze(on bool) {
 
 // setRates moves the learning rates to where the schedule stands before the next step.
 func (t *trainer) setRates() {
-	if t.c.Schedule == "constant" && t.c.WarmupEpochs == 0 {
+	if t.c.Schedule.Name == "constant" && t.c.Schedule.WarmupEpochs == 0 {
 		return
 	}
-	warm := int(t.c.WarmupEpochs * float64(t.total/t.c.Epochs)) // of the steps of an epoch: a longer run warms up as long
-	t.c.curve(t.total, warm).Set(t.step.Optimizer, t.rates, t.p.Step)
+	s := t.c.Schedule
+	warm := int(s.WarmupEpochs * float64(t.total/s.Epochs)) // of the steps of an epoch: a longer run warms up as long
+	curve(s, t.total, warm).Set(t.step.Optimizer, t.rates, t.p.Step)
 }
 
 // curve is the schedule of a run of total steps, the first warm of which warm up.
-func (c *Config) curve(total, warm int) optim.Curve {
+func curve(s config.Schedule, total, warm int) optim.Curve {
 	return optim.Curve{
-		Kind: c.Schedule, Steps: total, Warmup: warm, Epochs: c.Epochs,
-		PctStart: c.PctStart, Power: c.Power, Gamma: c.Gamma, StepEpochs: c.StepEpochs,
+		Kind: s.Name, Steps: total, Warmup: warm, Epochs: s.Epochs,
+		PctStart: s.PctStart, Power: s.Power, Gamma: s.Gamma, StepEpochs: s.StepEpochs,
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -23,9 +25,10 @@ type Outputs struct {
 
 // OutputsOptions say of what [ComputeOutputs] computes.
 type OutputsOptions struct {
-	Data        string       // another data set than the run's, in any format of data.Open, with the run's classes; empty: the run's
-	DataOptions string       // choices of data.Open for Data, as Config.DataOptions
-	Parts       []data.Split // nil: all rows
+	// another data set than the run's, in any format of data.Open, with the run's classes; empty: the run's
+	Data        string
+	DataOptions config.DataOptions // choices of Data
+	Parts       []data.Split       // nil: all rows
 	// Device is where: auto (the default), cpu, cuda or cuda:N. Where the run was trained does not matter.
 	Device string
 	EXIF   string // apply or ignore; empty: as the run was trained
@@ -34,16 +37,16 @@ type OutputsOptions struct {
 // ComputeOutputs applies the saved model of a run to rows of its own or of another data set. The caller closes the data
 // set.
 func ComputeOutputs(ctx context.Context, dir string, o OutputsOptions, ev Events) (*data.Dataset, *Outputs, error) {
-	c, err := ReadRun(dir)
+	c, err := rundir.Read(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	if o.Data != "" {
-		c.Data, c.DataOptions = o.Data, o.DataOptions
+		c.Data.Path, c.Data.Options = o.Data, o.DataOptions
 	}
-	c.Device = o.Device
+	c.Run.Device = o.Device
 	if o.EXIF != "" {
-		c.EXIF = o.EXIF
+		c.Data.EXIF = o.EXIF
 	}
 	if c, err = c.Resolve(); err != nil {
 		return nil, nil, err
@@ -97,7 +100,7 @@ func (f *frozen) outputs(ctx context.Context, rows []int) (*Outputs, error) {
 
 // freeze takes the network's frozen form, which nothing is recorded of, where it has one in this precision.
 func (n *network) freeze() {
-	if _, narrow := computeTypes[n.c.Precision]; narrow {
+	if _, narrow := computeTypes[n.c.Run.Precision]; narrow {
 		return
 	}
 	m, err := model.FreezeOnly(n.model, torch.Float32)
@@ -131,17 +134,17 @@ func (f *fineTune) outputs(ctx context.Context, rows []int) (*Outputs, error) {
 
 // OpenData opens the data set of c for the saved model of a run: c is the run's configuration, perhaps with another
 // data set, whose classes are then found by name. The caller closes it.
-func OpenData(dir string, c Config) (*data.Dataset, error) {
+func OpenData(dir string, c config.Config) (*data.Dataset, error) {
 	mc, err := model.ReadConfig(model.Dir(dir))
 	if err != nil {
 		return nil, err
 	}
-	of, err := ReadRun(dir)
+	of, err := rundir.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	from := c.Data
-	if c.Data == of.Data && c.DataOptions == of.DataOptions {
+	from := c.Data.Path
+	if c.Data.Path == of.Data.Path && c.Data.Options.String() == of.Data.Options.String() {
 		from = ""
 	}
 	if c, err = c.Resolve(); err != nil {

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -38,9 +40,9 @@ const planSteps = 4
 
 // Estimate measures a run's first steps and the scoring of one batch, and says what the whole would take. It writes
 // nothing.
-func Estimate(ctx context.Context, c Config, ev Events) (*Plan, error) {
-	c.Run = ""
-	c, err := c.prepare()
+func Estimate(ctx context.Context, c config.Config, ev Events) (*Plan, error) {
+	c.Run.Dir = ""
+	c, err := prepare(c)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func Estimate(ctx context.Context, c Config, ev Events) (*Plan, error) {
 	}
 	p := &Plan{}
 	err = compute.Guard(func() error {
-		if c.Stages == 2 && c.Init == "" {
+		if c.Stages.Count == 2 && c.Model.Init == "" {
 			first, err := c.FirstStage()
 			if err != nil {
 				return err
@@ -72,8 +74,8 @@ func Estimate(ctx context.Context, c Config, ev Events) (*Plan, error) {
 	return p, err
 }
 
-func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
-	ds, err := Open(c)
+func estimate(ctx context.Context, c config.Config, ev Events, p *Plan) error {
+	ds, err := c.Data.Open()
 	if err != nil {
 		return err
 	}
@@ -85,19 +87,19 @@ func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
 	if err := s.checkLabels(); err != nil {
 		return err
 	}
-	t, err := newTrainer(ctx, s, &runDir{})
+	t, err := newTrainer(ctx, s, rundir.New(""))
 	if err != nil {
 		return err
 	}
 	defer t.close()
 	usable := t.l.usable()
-	p.Epochs, p.Steps, p.TrainImages = c.Epochs, t.total, len(usable)
+	p.Epochs, p.Steps, p.TrainImages = c.Schedule.Epochs, t.total, len(usable)
 	if err := t.step.Estimator.Start(1); err != nil {
 		return err
 	}
 	t.l.setTraining(true)
 	order := t.random.Permutation(len(usable))
-	order = order[:min(len(order), planSteps*c.BatchSize)]
+	order = order[:min(len(order), planSteps*c.Optim.BatchSize)]
 	var begun time.Time
 	steps := 0
 	for v, err := range t.l.batches(ctx, order, nil, 0) {
@@ -123,21 +125,22 @@ func estimate(ctx context.Context, c Config, ev Events, p *Plan) error {
 	p.ScoreSeconds = time.Since(begun).Seconds() * 32 / float64(len(rows))
 	scored := 0
 	for _, part := range []data.Split{data.Val, data.Test} {
-		if labelled(ds, part) && !(part == data.Test && c.NoTest) {
+		if labelled(ds, part) && !(part == data.Test && c.Data.NoTest) {
 			scored += len(ds.Rows(part))
 		}
 	}
-	p.Seconds = float64(p.Steps)*p.StepSeconds + float64(c.Epochs*scored)/32*p.ScoreSeconds
+	p.Seconds = float64(p.Steps)*p.StepSeconds + float64(c.Schedule.Epochs*scored)/32*p.ScoreSeconds
 	sd, _, _ := t.tensors()
 	p.CheckpointBytes, p.ModelBytes = bytesIn(sd), bytesIn(t.l.state())
-	p.Checkpoints = c.KeepLast + c.KeepBest
+	p.Checkpoints = c.Run.KeepLast + c.Run.KeepBest
 	p.DiskBytes = int64(p.Checkpoints+1)*p.CheckpointBytes + p.ModelBytes // one more while it is written
 	p.ResidentBytes = memory("VmRSS:")
 	p.PeakBytes = max(memory("VmHWM:"), p.ResidentBytes)
 	p.MemoryBytes = p.PeakBytes
-	if c.Mode == FineTune && c.Cache != string(data.CacheNone) && c.Cache != string(data.CacheFile) {
-		side := int64(c.ImageSize)
-		p.MemoryBytes += min(int64(c.CacheMB)<<20, 3*side*side*int64(ds.N()))
+	if c.Model.Mode == config.FineTune && c.Data.Cache.Kind != string(data.CacheNone) &&
+		c.Data.Cache.Kind != string(data.CacheFile) {
+		side := int64(c.Data.ImageSize)
+		p.MemoryBytes += min(int64(c.Data.Cache.MB)<<20, 3*side*side*int64(ds.N()))
 	}
 	return nil
 }

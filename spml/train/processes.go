@@ -10,7 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/dist"
 )
@@ -20,40 +22,32 @@ import (
 // directory, which all must be able to read.
 //
 // It belongs to one run at a time.
-type Processes struct {
-	g   *dist.Group
-	env dist.Env
-}
+type Processes struct{ g *dist.Group }
 
-type processesKey struct{}
-
-// Join meets the other processes that a launcher (torchrun, Slurm's srun, Open MPI, Kubernetes) has started, and returns a context under which Run and Resume
-// share the work with them. A process that no launcher started, or that is the only one, gets its context back, and nil. timeout is how long the others may take for
-// anything, 0 for dist.DefaultTimeout.
-func Join(ctx context.Context, timeout time.Duration) (context.Context, *Processes, error) {
+// Join meets the other processes that a launcher (torchrun, Slurm's srun, Open MPI, Kubernetes) has started, for
+// RunOptions, so that Run and Resume share the work with them. A process that no launcher started, or that is the only
+// one, gets nil. timeout is how long the others may take for anything, 0 for dist.DefaultTimeout.
+func Join(timeout time.Duration) (*Processes, error) {
 	env, err := dist.FromEnv()
 	if err != nil {
-		return ctx, nil, err
+		return nil, err
 	}
 	if env.WorldSize < 2 || env.Launcher == "slurm" && os.Getenv("SLURM_STEP_ID") == "" { // a batch script itself is no task of srun's
-		return ctx, nil, nil
+		return nil, nil
 	}
 	g, err := dist.Init(env, dist.Options{Timeout: timeout})
 	if err != nil {
-		return ctx, nil, err
+		return nil, err
 	}
-	return WithGroup(ctx, g), &Processes{g, env}, nil
+	return NewProcesses(g), nil
 }
 
-// WithGroup shares the runs under the returned context among the processes of a group.
-func WithGroup(ctx context.Context, g *dist.Group) context.Context {
-	return context.WithValue(ctx, processesKey{}, &Processes{g: g})
-}
+// NewProcesses are the processes of a group.
+func NewProcesses(g *dist.Group) *Processes { return &Processes{g: g} }
 
-// processesOf are those of a context; nil for a single process. All methods work on nil.
-func processesOf(ctx context.Context) *Processes {
-	p, _ := ctx.Value(processesKey{}).(*Processes)
-	if p != nil && p.g.Size() < 2 {
+// several are the processes where there is more than one, else nil. All methods work on nil.
+func (p *Processes) several() *Processes {
+	if p.Size() < 2 {
 		return nil
 	}
 	return p
@@ -207,11 +201,11 @@ func (p *Processes) Agree(yes bool) (bool, error) {
 }
 
 // same refuses processes that see other data or settings than rank 0.
-func (p *Processes) same(c Config, e Environment) error {
+func (p *Processes) same(c config.Config, e rundir.Environment) error {
 	if p == nil {
 		return nil
 	}
-	c.Threads, c.CacheMB = 0, 0
+	c.Run.Threads, c.Data.Cache.MB = 0, 0
 	mine, err := json.Marshal([]any{c, e.DataSHA256, e.ObservedSHA, e.WeightsSHA256, e.Features, e.Strong, e.Pseudo, e.Libtorch})
 	if err != nil {
 		return err

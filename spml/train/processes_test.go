@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/dist"
@@ -34,7 +35,7 @@ const faulty = "GOSPML_TEST_FAULT"
 
 // job is a run that a group does; runs of one group follow each other.
 type job struct {
-	Config Config
+	Config config.Config
 	Resume bool
 }
 
@@ -77,7 +78,7 @@ func work() int {
 	if err == nil {
 		err = torch.SetNumThreads(1)
 	}
-	ctx, procs, e := Join(context.Background(), time.Minute)
+	procs, e := Join(time.Minute)
 	if err = errors.Join(err, e); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -92,13 +93,13 @@ func work() int {
 	var all []account
 	for _, j := range jobs {
 		var r account
-		c, err := j.Config.prepare()
+		c, err := prepare(j.Config)
 		if err == nil {
 			var res *Result
 			err = compute.Guard(func() (err error) {
 				defer func() { err = procs.settle(err) }()
 				done := false
-				res, err = run(ctx, c, Events{}, j.Resume, func(t *trainer) {
+				res, err = run(context.Background(), c, RunOptions{Processes: procs}, j.Resume, func(t *trainer) {
 					if !done {
 						t.l, done = recorder{t.l, &r.Places}, true
 						return
@@ -235,51 +236,67 @@ func TestProcessesEqualOne(t *testing.T) {
 	yes := true
 	cases := []struct {
 		name   string
-		change func(*Config)
+		change func(*config.Config)
 	}{
-		{"live statistics, an, flips, average", func(c *Config) { c.BatchNorm, c.Flip, c.EMA = BatchNormLive, &yes, 0.9 }},
-		{"live statistics, epr", func(c *Config) { c.BatchNorm, c.Method = BatchNormLive, "epr" }},
-		{"an, flips, average, clipping", func(c *Config) { c.Flip, c.EMA, c.ClipNorm = &yes, 0.9, 0.5 }},
-		{"an, micro-batches", func(c *Config) { c.MicroBatch = 2 }},
-		{"epr, micro-batches", func(c *Config) { c.Method, c.MicroBatch = "epr", 4 }},
-		{"role", func(c *Config) { c.Method = "role" }},
-		{"em-apl", func(c *Config) { c.Method, c.Params = "em-apl", map[string]float64{"warmup": 1} }},
-		{"ll-cp", func(c *Config) { c.Method, c.Params = "ll-cp", map[string]float64{"delta_rel": 0.05} }},
-		{"l1r", func(c *Config) { c.Method, c.Params = "l1r", map[string]float64{"lam": 0.01} }},
-		{"en-scl, flips", func(c *Config) { c.Method, c.Flip = "en-scl", &yes }},
-		{"mime", func(c *Config) { c.Method, c.LatentDim = "mime", 8 }},
-		{"smile", func(c *Config) { c.Method, c.LatentDim = "smile", 8 }},
-		{"lac", func(c *Config) { c.Method, c.DecoderDim, c.QueueSize, c.Stages = "lac", 16, 32, 1 }},
-		{"features, an", func(c *Config) { c.Mode, c.Features = Frozen, features }},
-		{"features, mime", func(c *Config) { c.Mode, c.Features, c.Method, c.LatentDim = Frozen, features, "mime", 8 }},
+		{
+			"live statistics, an, flips, average",
+			func(c *config.Config) { c.Model.BatchNorm, c.Data.Flip, c.Optim.EMA = config.BatchNormLive, &yes, 0.9 },
+		},
+		{
+			"live statistics, epr",
+			func(c *config.Config) { c.Model.BatchNorm, c.Method.ID = config.BatchNormLive, "epr" },
+		},
+		{
+			"an, flips, average, clipping",
+			func(c *config.Config) { c.Data.Flip, c.Optim.EMA, c.Optim.ClipNorm = &yes, 0.9, 0.5 },
+		},
+		{"an, micro-batches", func(c *config.Config) { c.Optim.MicroBatch = 2 }},
+		{"epr, micro-batches", func(c *config.Config) { c.Method.ID, c.Optim.MicroBatch = "epr", 4 }},
+		{"role", func(c *config.Config) { c.Method.ID = "role" }},
+		{"em-apl", func(c *config.Config) { c.Method.ID, c.Method.Params = "em-apl", map[string]float64{"warmup": 1} }},
+		{"ll-cp", func(c *config.Config) { c.Method.ID, c.Method.Params = "ll-cp", map[string]float64{"delta_rel": 0.05} }},
+		{"l1r", func(c *config.Config) { c.Method.ID, c.Method.Params = "l1r", map[string]float64{"lam": 0.01} }},
+		{"en-scl, flips", func(c *config.Config) { c.Method.ID, c.Data.Flip = "en-scl", &yes }},
+		{"mime", func(c *config.Config) { c.Method.ID, c.Method.LatentDim = "mime", 8 }},
+		{"smile", func(c *config.Config) { c.Method.ID, c.Method.LatentDim = "smile", 8 }},
+		{"lac", func(c *config.Config) {
+			c.Method.ID, c.Model.DecoderDim, c.Method.QueueSize, c.Stages.Count = "lac", 16, 32, 1
+		}},
+		{"features, an", func(c *config.Config) { c.Model.Mode, c.Model.Features = config.Frozen, config.Paths{features} }},
+		{"features, mime", func(c *config.Config) {
+			c.Model.Mode, c.Model.Features, c.Method.ID, c.Method.LatentDim = config.Frozen, config.Paths{features}, "mime", 8
+		}},
 	}
 	var jobs []job
 	runs := t.TempDir()
 	for i, k := range cases {
 		c := small(dir, "an")
 		// Plain gradient descent: Adam divides rounding by rounding where a gradient is 0.
-		c.Epochs, c.BatchSize, c.Threads, c.Optimizer, c.Momentum, c.LR, c.SaveEvery = 2, 10, 1, "sgd", 0.9, 1e-3, "1000"
-		c.BatchNorm = BatchNormFrozen
+		c.Schedule.Epochs, c.Optim.BatchSize, c.Run.Threads = 2, 10, 1
+		c.Optim.Name, c.Optim.Momentum, c.Optim.LR, c.Run.SaveEvery = "sgd", 0.9, 1e-3, config.SaveEvery{
+			Steps: 1000,
+		}
+		c.Model.BatchNorm = config.BatchNormFrozen
 		k.change(&c)
-		c.Run = filepath.Join(runs, fmt.Sprint("two-", i))
+		c.Run.Dir = filepath.Join(runs, fmt.Sprint("two-", i))
 		jobs = append(jobs, job{Config: c})
 	}
 	reports := together(t, 2, jobs)
 	for i, k := range cases {
 		t.Run(k.name, func(t *testing.T) {
 			c := jobs[i].Config
-			c.Run = filepath.Join(runs, fmt.Sprint("one-", i))
-			res, err := Run(context.Background(), c, Events{})
+			c.Run.Dir = filepath.Join(runs, fmt.Sprint("one-", i))
+			res, err := Run(context.Background(), c, RunOptions{})
 			require.NoError(t, err)
 			if strings.Contains(k.name, "lac") { // its dropout draws in each process
 				require.Equal(t, reports[0][i].Hash, reports[1][i].Hash)
 				return
 			}
 			tol := 1e-6
-			if c.BatchNorm == BatchNormLive { // dividing by a batch's deviation enlarges rounding
+			if c.Model.BatchNorm == config.BatchNormLive { // dividing by a batch's deviation enlarges rounding
 				tol = 5e-6
 			}
-			near(t, lastWeights(t, c.Run), lastWeights(t, jobs[i].Config.Run), tol)
+			near(t, lastWeights(t, c.Run.Dir), lastWeights(t, jobs[i].Config.Run.Dir), tol)
 			for rank := range reports {
 				r := reports[rank][i]
 				require.Equal(t, reports[0][i].Hash, r.Hash, "both hold the same weights")
@@ -288,7 +305,7 @@ func TestProcessesEqualOne(t *testing.T) {
 					require.InDelta(t, res.Epochs[e].Loss, r.Epochs[e].Loss, 1e-6)
 					require.InDelta(t, res.Epochs[e].ValMAP, r.Epochs[e].ValMAP, 1e-4)
 				}
-				if c.Mode != Frozen {
+				if c.Model.Mode != config.Frozen {
 					require.Equal(t, []string{"011.png"}, r.Broken)
 				}
 			}
@@ -301,16 +318,17 @@ func TestProcessesEqualOne(t *testing.T) {
 func TestOtherNumberOfProcesses(t *testing.T) {
 	dir := folder(t, 60) // 36 training rows: 8, 8, 8, 8, 4
 	c := small(dir, "role")
-	c.BatchSize, c.Threads, c.Optimizer, c.LR, c.Epochs, c.BatchNorm = 8, 1, "sgd", 0.01, 2, BatchNormFrozen
-	c.Run = filepath.Join(t.TempDir(), "one")
-	_, err := Run(context.Background(), c, Events{})
+	c.Optim.BatchSize, c.Run.Threads, c.Optim.Name = 8, 1, "sgd"
+	c.Optim.LR, c.Schedule.Epochs, c.Model.BatchNorm = 0.01, 2, config.BatchNormFrozen
+	c.Run.Dir = filepath.Join(t.TempDir(), "one")
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
-	want := lastWeights(t, c.Run)
+	want := lastWeights(t, c.Run.Dir)
 
-	c.Run, c.MaxSteps = filepath.Join(t.TempDir(), "several"), 2
+	c.Run.Dir, c.Run.MaxSteps = filepath.Join(t.TempDir(), "several"), 2
 	four := together(t, 4, []job{{Config: c}})
 	require.Contains(t, four[0][0].Error, "checkpoint")
-	c.MaxSteps = 0
+	c.Run.MaxSteps = 0
 	two := together(t, 2, []job{{c, true}})
 	var seen []int
 	for _, group := range [][][]account{four, two} {
@@ -328,7 +346,7 @@ func TestOtherNumberOfProcesses(t *testing.T) {
 		all[i] = i
 	}
 	require.Equal(t, all, seen)
-	near(t, want, lastWeights(t, c.Run), 1e-6)
+	near(t, want, lastWeights(t, c.Run.Dir), 1e-6)
 }
 
 // TestKilledProcess: a process dies, the others end with an error, the launcher starts all again, and they end with the
@@ -336,16 +354,16 @@ func TestOtherNumberOfProcesses(t *testing.T) {
 func TestKilledProcess(t *testing.T) {
 	dir := folder(t, 60)
 	c := small(dir, "role")
-	c.BatchSize, c.Threads, c.Epochs, c.SaveEvery = 8, 1, 3, "2"
-	c.Run = filepath.Join(t.TempDir(), "whole")
+	c.Optim.BatchSize, c.Run.Threads, c.Schedule.Epochs, c.Run.SaveEvery = 8, 1, 3, config.SaveEvery{Steps: 2}
+	c.Run.Dir = filepath.Join(t.TempDir(), "whole")
 	undisturbed := together(t, 2, []job{{Config: c}})
-	want, _ := newestSum(t, c.Run)
+	want, _ := newestSum(t, c.Run.Dir)
 
-	c.Run = filepath.Join(t.TempDir(), "killed")
+	c.Run.Dir = filepath.Join(t.TempDir(), "killed")
 	at := t.TempDir()
 	ps := launch(t, at, 2, 0, []job{{Config: c}})
 	for { // a checkpoint is there, the end is not
-		if names, _ := list(filepath.Join(c.Run, checkpoints)); len(names) > 0 {
+		if names, _ := list(filepath.Join(c.Run.Dir, checkpoints)); len(names) > 0 {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -354,14 +372,14 @@ func TestKilledProcess(t *testing.T) {
 	require.Error(t, ps[0].Wait(), "its peer is dead")
 	require.Error(t, ps[1].Wait())
 	require.Contains(t, ps[0].out.String(), "rank 0 of 2")
-	_, pos := newestSum(t, c.Run)
+	_, pos := newestSum(t, c.Run.Dir)
 	require.Less(t, pos.Step, 15)
 
 	ps = launch(t, at, 2, 1, []job{{c, true}})
 	for rank, p := range ps {
 		require.NoError(t, p.Wait(), "rank %d: %s", rank, &p.out)
 	}
-	got, _ := newestSum(t, c.Run)
+	got, _ := newestSum(t, c.Run.Dir)
 	require.Equal(t, want, got)
 	b, err := os.ReadFile(filepath.Join(at, "report-0.json"))
 	require.NoError(t, err)
@@ -374,7 +392,7 @@ func TestKilledProcess(t *testing.T) {
 func TestProcessesFailTogether(t *testing.T) {
 	dir := folder(t, 40)
 	c := small(dir, "an")
-	c.Run, c.Threads = filepath.Join(t.TempDir(), "run"), 1
+	c.Run.Dir, c.Run.Threads = filepath.Join(t.TempDir(), "run"), 1
 	t.Setenv(faulty, "yes")
 	ps := launch(t, t.TempDir(), 2, 0, []job{{Config: c}})
 	require.Error(t, ps[0].Wait())

@@ -13,26 +13,27 @@ import (
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/torch"
 )
 
-func labelled12(dir, method string) Config {
+func labelled12(dir, method string) config.Config {
 	c := small(dir, method)
-	c.Epochs, c.BatchSize, c.Threads, c.Clip = 2, 12, 1, BuiltinClip
+	c.Schedule.Epochs, c.Optim.BatchSize, c.Run.Threads, c.Pseudo.Clip = 2, 12, 1, config.BuiltinClip
 	if method == "gpr" {
-		c.PseudoOptions = "grid=2; tau=0.05, theta=0.2"
+		c.Pseudo.Options = config.Options{"grid": "2", "tau": "0.05", "theta": "0.2"}
 	}
 	return c
 }
 
 // labelsOf are the labels that an estimator gives all places in each epoch.
-func labelsOf(t *testing.T, c Config, epochs int) [][]int8 {
-	c, err := c.prepare()
+func labelsOf(t *testing.T, c config.Config, epochs int) [][]int8 {
+	c, err := prepare(c)
 	require.NoError(t, err)
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	t.Cleanup(func() { ds.Close() })
 	s := testSession(t, c, ds, Events{})
@@ -72,18 +73,18 @@ func TestLabelsInTheLoop(t *testing.T) {
 	for _, method := range []string{"vlpl", "gpr"} {
 		t.Run(method, func(t *testing.T) {
 			c := labelled12(dir, method)
-			c.Flip = &yes
+			c.Data.Flip = &yes
 			got := labelsOf(t, c, 2)
 
-			c, err := c.prepare()
+			c, err := prepare(c)
 			require.NoError(t, err)
-			ds, err := Open(c)
+			ds, err := c.Data.Open()
 			require.NoError(t, err)
 			defer ds.Close()
 			m, err := clip.OpenBuiltin(clip.Options{})
 			require.NoError(t, err)
 			defer m.Close()
-			set, err := c.labelSettings()
+			set, err := c.LabelSettings()
 			require.NoError(t, err)
 			l, err := vlm.New(t.Context(), m, ds.Classes, set)
 			require.NoError(t, err)
@@ -115,15 +116,15 @@ func TestResumeWithLabels(t *testing.T) {
 	for _, method := range []string{"vlpl", "gpr"} {
 		t.Run(method, func(t *testing.T) {
 			c := labelled12(dir, method)
-			c.Flip = &yes
-			c.Run = filepath.Join(t.TempDir(), "whole")
-			res, err := Run(context.Background(), c, Events{})
+			c.Data.Flip = &yes
+			c.Run.Dir = filepath.Join(t.TempDir(), "whole")
+			res, err := Run(context.Background(), c, RunOptions{})
 			require.NoError(t, err)
-			want, wantPos := newestSum(t, c.Run)
-			whole := c.Run
-			c.Run = filepath.Join(t.TempDir(), "cut")
+			want, wantPos := newestSum(t, c.Run.Dir)
+			whole := c.Run.Dir
+			c.Run.Dir = filepath.Join(t.TempDir(), "cut")
 			interrupted(t, c, 2, 5)
-			got, pos := newestSum(t, c.Run)
+			got, pos := newestSum(t, c.Run.Dir)
 			require.Equal(t, untimed(wantPos), untimed(pos))
 			require.Equal(t, want, got)
 
@@ -149,8 +150,13 @@ func TestResumeWithLabels(t *testing.T) {
 func TestPseudoLabelQuality(t *testing.T) {
 	dir := folder(t, 60)
 	c := labelled12(dir, "vlpl")
-	c.Clip = ""
-	ds, err := Open(func() Config { c.PseudoLabels = "x"; p, err := c.prepare(); require.NoError(t, err); return p }())
+	c.Pseudo.Clip = ""
+	ds, err := func() config.Config {
+		c.Pseudo.File = "x"
+		p, err := prepare(c)
+		require.NoError(t, err)
+		return p
+	}().Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	n, k := ds.N(), ds.C()
@@ -160,9 +166,9 @@ func TestPseudoLabelQuality(t *testing.T) {
 	}
 	a, err := npy.New([]int64{int64(n), int64(k)}, given)
 	require.NoError(t, err)
-	c.PseudoLabels = filepath.Join(t.TempDir(), "l.npy")
-	require.NoError(t, npy.Write(c.PseudoLabels, a))
-	res, err := Run(context.Background(), c, Events{})
+	c.Pseudo.File = filepath.Join(t.TempDir(), "l.npy")
+	require.NoError(t, npy.Write(c.Pseudo.File, a))
+	res, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 	var pseudo, correct, hidden, negatives, wrong int
 	for _, r := range ds.Rows(data.Train) {
@@ -200,25 +206,36 @@ func TestPseudoLabelQuality(t *testing.T) {
 
 func TestLabelErrors(t *testing.T) {
 	dir := folder(t, 30)
-	for want, change := range map[string]func(*Config){
-		"not from both":                           func(c *Config) { c.PseudoLabels = "x.npy" },
-		"give --clip MODEL":                       func(c *Config) { c.Clip, c.PseudoOptions = "", "" },
-		`no option "temperature"`:                 func(c *Config) { c.PseudoOptions = "temperature=1" },
-		"grid=two: want g for g×g tiles":          func(c *Config) { c.PseudoOptions = "grid=two" },
-		"want NAME=VALUE":                         func(c *Config) { c.PseudoOptions = "grid" },
-		"the temperature τ = 0":                   func(c *Config) { c.PseudoOptions = "tau=0" },
-		"the option grid belongs to damp":         func(c *Config) { c.Method = "vlpl" },
-		"an has not":                              func(c *Config) { c.Method = "an" },
-		`clip_precision "int8" is none of`:        func(c *Config) { c.ClipPrecision = "int8" },
-		"no such file or directory":               func(c *Config) { c.Clip = filepath.Join(dir, "missing.pt") },
-		"has the shape [2 3]; 12 classes want":    func(c *Config) { c.PseudoOptions = "relation=" + matrix(t, 2, 3) },
-		"has the shape [12 7]; 12 classes and th": func(c *Config) { c.PseudoOptions = "text_features=" + matrix(t, 12, 7) },
-		"has the shape [12 9]; 12 classes and th": func(c *Config) { c.TextFeatures = matrix(t, 12, 9) },
-		"pseudo_options and text_features are fo": func(c *Config) { c.Method, c.PseudoOptions, c.TextFeatures = "an", "", "x.npy" },
+	for want, change := range map[string]func(*config.Config){
+		"not from both":     func(c *config.Config) { c.Pseudo.File = "x.npy" },
+		"give --clip MODEL": func(c *config.Config) { c.Pseudo.Clip, c.Pseudo.Options = "", nil },
+		`no option "temperature"`: func(c *config.Config) {
+			c.Pseudo.Options = config.Options{"temperature": "1"}
+		},
+		"grid=two: want g for g×g tiles": func(c *config.Config) {
+			c.Pseudo.Options = config.Options{"grid": "two"}
+		},
+		"the temperature τ = 0":            func(c *config.Config) { c.Pseudo.Options = config.Options{"tau": "0"} },
+		"the option grid belongs to damp":  func(c *config.Config) { c.Method.ID = "vlpl" },
+		"an has not":                       func(c *config.Config) { c.Method.ID = "an" },
+		`clip_precision "int8" is none of`: func(c *config.Config) { c.Pseudo.Precision = "int8" },
+		"no such file or directory": func(c *config.Config) {
+			c.Pseudo.Clip = filepath.Join(dir, "missing.pt")
+		},
+		"has the shape [2 3]; 12 classes want": func(c *config.Config) {
+			c.Pseudo.Options = config.Options{"relation": matrix(t, 2, 3)}
+		},
+		"has the shape [12 7]; 12 classes and th": func(c *config.Config) {
+			c.Pseudo.Options = config.Options{"text_features": matrix(t, 12, 7)}
+		},
+		"has the shape [12 9]; 12 classes and th": func(c *config.Config) { c.Pseudo.TextFeatures = matrix(t, 12, 9) },
+		"pseudo_options and text_features are fo": func(c *config.Config) {
+			c.Method.ID, c.Pseudo.Options, c.Pseudo.TextFeatures = "an", nil, "x.npy"
+		},
 	} {
 		c := labelled12(dir, "gpr")
 		change(&c)
-		_, err := Run(context.Background(), c, Events{})
+		_, err := Run(context.Background(), c, RunOptions{})
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -240,7 +257,7 @@ func TestCorruptPhotoInTheLoop(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(files[0], good[:len(good)/2], 0o644))
 	for _, method := range []string{"vlpl", "gpr"} {
-		res, err := Run(context.Background(), labelled12(dir, method), Events{})
+		res, err := Run(context.Background(), labelled12(dir, method), RunOptions{})
 		require.NoError(t, err)
 		require.Len(t, res.Broken, 1)
 		require.Equal(t, filepath.Base(files[0]), filepath.Base(res.Broken[0].Name))
@@ -257,10 +274,10 @@ func TestTextFeaturesInTheLoop(t *testing.T) {
 	m, err := clip.OpenBuiltin(clip.Options{})
 	require.NoError(t, err)
 	defer m.Close()
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
-	s, err := c.labelSettings()
+	s, err := c.LabelSettings()
 	require.NoError(t, err)
 	l, err := vlm.New(t.Context(), m, ds.Classes, s)
 	require.NoError(t, err)
@@ -270,9 +287,9 @@ func TestTextFeaturesInTheLoop(t *testing.T) {
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
 	require.NoError(t, npy.Write("text.npy", a))
-	c.TextFeatures = "text.npy"
+	c.Pseudo.TextFeatures = "text.npy"
 	require.Equal(t, want, labelsOf(t, c, 2))
-	p, err := c.prepare()
+	p, err := prepare(c)
 	require.NoError(t, err)
-	require.True(t, filepath.IsAbs(p.TextFeatures))
+	require.True(t, filepath.IsAbs(p.Pseudo.TextFeatures))
 }

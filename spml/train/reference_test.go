@@ -12,11 +12,12 @@ import (
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch/nn"
 )
 
-func testSession(t *testing.T, c Config, ds *data.Dataset, ev Events) *session {
+func testSession(t *testing.T, c config.Config, ds *data.Dataset, ev Events) *session {
 	s, err := newSession(c, ds, ev)
 	require.NoError(t, err)
 	return s
@@ -25,12 +26,14 @@ func testSession(t *testing.T, c Config, ds *data.Dataset, ev Events) *session {
 // TestFeatures extracts features from photos and compares them with the stored ones.
 func TestFeatures(t *testing.T) {
 	const photos = 64
-	c, err := Config{
-		Data: testroot.Shared(t, "data", "miml"), Weights: testroot.Shared(t, "data", "weights", "mobilenet_v2.safetensors"),
-		Mode: Frozen, Method: "an", Seed: 1200,
+	c, err := config.Config{
+		Data:   config.Data{Path: testroot.Shared(t, "data", "miml")},
+		Method: config.Method{ID: "an"},
+		Model:  config.Model{Weights: testroot.Shared(t, "data", "weights", "mobilenet_v2.safetensors"), Mode: config.Frozen},
+		Run:    config.Run{Seed: 1200},
 	}.Resolve()
 	require.NoError(t, err)
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	stored, err := npy.Read(testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"))
@@ -78,11 +81,14 @@ func TestHeadDraws(t *testing.T) {
 // TestFoldedBatchNormIsFrozen: the converted MobileNetV2 has its statistics folded in, so fine-tuning must not use live
 // ones.
 func TestFoldedBatchNormIsFrozen(t *testing.T) {
-	c, err := Config{
-		Data: testroot.Shared(t, "data", "miml"), Weights: testroot.Shared(t, "data", "weights", "mobilenet_v2.safetensors"), Method: "an", Seed: 1200,
+	c, err := config.Config{
+		Data:   config.Data{Path: testroot.Shared(t, "data", "miml")},
+		Method: config.Method{ID: "an"},
+		Model:  config.Model{Weights: testroot.Shared(t, "data", "weights", "mobilenet_v2.safetensors")},
+		Run:    config.Run{Seed: 1200},
 	}.Resolve()
 	require.NoError(t, err)
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	require.NoError(t, compute.Guard(func() error {

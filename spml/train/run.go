@@ -2,16 +2,16 @@ package train
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/caught"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/internal/fault"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -21,33 +21,24 @@ var ErrNotFinite = errors.New("the loss is not finite")
 // ErrData is wrapped by errors that a data set's contents cause, where no more specific type says so.
 var ErrData = fault.ErrData
 
-// ShapesName is the data set of drawn pictures that needs no files.
-const ShapesName = "shapes"
-
-// Sizes of the parts of shapes.
-const (
-	shapesTrain = 2000
-	shapesVal   = 500
-	shapesTest  = 1000
-)
-
 // Result is what a run ended with.
-type Result struct {
-	Best   EpochRecord   `json:"best"`   // the epoch with the highest validation mAP; the last one where there is no validation part
-	Epochs []EpochRecord `json:"epochs"` // all
-	Broken []data.Broken `json:"-"`      // images that could not be read
-	// Stopped says why the run ended: all epochs, or a stop rule.
-	Stopped string `json:"stopped"`
-}
+type Result = rundir.Result
 
 // Run trains by a configuration. Cancelling ctx, its deadline, or MaxSteps ends it after the current step, with a
 // checkpoint where there is a run directory; the error is then a *StoppedError.
-func Run(ctx context.Context, c Config, ev Events) (_ *Result, err error) {
+func Run(ctx context.Context, c config.Config, o RunOptions) (_ *Result, err error) {
 	defer caught.Recover(&err)
-	if c, err = c.prepare(); err != nil {
+	if c, err = prepare(c); err != nil {
 		return nil, err
 	}
-	return guarded(ctx, c, ev, false)
+	return guarded(ctx, c, o, false)
+}
+
+// RunOptions are what a run has beside its settings. The zero value is a run of its own that tells nobody.
+type RunOptions struct {
+	Events    Events
+	Processes *Processes  // that share the run (Join); nil: this one alone
+	Images    *ImageCache // decoded images, common to several runs; nil: the run keeps its own
 }
 
 // Resume goes on with the run of a directory from its newest sound checkpoint, or from the start where it has none. A
@@ -55,93 +46,77 @@ func Run(ctx context.Context, c Config, ev Events) (_ *Result, err error) {
 // KeepBest, and name another Device, on which the last bits differ; other changes are an error. More Epochs make a run
 // longer, also one that is done, where nothing it did depends on their number: it then equals, to the bit, a run that
 // had them from the start.
-func Resume(ctx context.Context, dir string, change func(*Config), ev Events) (_ *Result, err error) {
+func Resume(ctx context.Context, dir string, change func(*config.Config), o RunOptions) (_ *Result, err error) {
 	defer caught.Recover(&err)
-	c, err := ReadRun(dir)
+	c, err := rundir.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	c.Run = dir
-	c.MaxSteps = 0
-	if c, err = c.prepare(); err != nil {
+	c.Run.Dir = dir
+	c.Run.MaxSteps = 0
+	if c, err = prepare(c); err != nil {
 		return nil, err
 	}
 	if change != nil {
 		old := c
 		change(&c)
-		if c, err = c.prepare(); err != nil {
+		if c, err = prepare(c); err != nil {
 			return nil, err
 		}
-		if c.Epochs > old.Epochs {
+		if c.Schedule.Epochs > old.Schedule.Epochs {
 			rest := c
-			rest.Epochs = old.Epochs
-			if differences(allowed(old, rest), rest) == "" {
-				if err := old.canLengthen(dir, c.Epochs); err != nil {
+			rest.Schedule.Epochs = old.Schedule.Epochs
+			if config.Differences(allowed(old, rest), rest) == "" {
+				if err := canLengthen(old, dir, c.Schedule.Epochs); err != nil {
 					return nil, err
 				}
-				old.Epochs = c.Epochs
+				old.Schedule.Epochs = c.Schedule.Epochs
 			}
 		}
-		if d := differences(allowed(old, c), c); d != "" {
-			return nil, &ConfigError{Msg: fmt.Sprintf("%s cannot go on with other settings (%s); start another run", dir, d)}
+		if d := config.Differences(allowed(old, c), c); d != "" {
+			return nil, &config.Error{Msg: fmt.Sprintf("%s cannot go on with other settings (%s); start another run", dir, d)}
 		}
 	}
-	return guarded(ctx, c, ev, true)
+	return guarded(ctx, c, o, true)
 }
 
 // allowed is old with what a run that goes on may change as c has it.
-func allowed(old, c Config) Config {
-	old.MaxSteps, old.SaveEvery, old.KeepLast, old.KeepBest, old.Device = c.MaxSteps, c.SaveEvery, c.KeepLast, c.KeepBest, c.Device
+func allowed(old, c config.Config) config.Config {
+	old.Run.MaxSteps, old.Run.SaveEvery, old.Run.KeepLast = c.Run.MaxSteps, c.Run.SaveEvery, c.Run.KeepLast
+	old.Run.KeepBest, old.Run.Device = c.Run.KeepBest, c.Run.Device
 	return old
 }
 
 // Finished gives the result of a run that is done with exactly these settings, else false.
-func Finished(c Config) (*Result, bool) {
-	c, err := c.prepare()
+func Finished(c config.Config) (*Result, bool) {
+	c, err := prepare(c)
 	if err != nil {
 		return nil, false
 	}
-	old, err := ReadRun(c.Run)
-	old.Device = c.Device
-	if err != nil || differences(old, c) != "" {
-		return nil, false
-	}
-	b, err := os.ReadFile(filepath.Join(c.Run, resultFile))
-	if err != nil {
-		return nil, false
-	}
-	var r Result
-	if json.Unmarshal(b, &r) != nil || len(r.Epochs) == 0 {
-		return nil, false
-	}
-	return &r, true
+	return rundir.Finished(c)
 }
 
-const resultFile = "result.json"
-
-// HasRun says whether a folder holds a run that Resume can go on with.
-func HasRun(dir string) bool { return exists(filepath.Join(dir, "run.yaml")) }
-
-func (c Config) prepare() (Config, error) {
+// prepare resolves settings and makes their paths absolute.
+func prepare(c config.Config) (config.Config, error) {
 	c, err := c.Resolve()
 	if err == nil {
-		c, err = c.absolute()
+		c, err = c.Absolute()
 	}
 	return c, err
 }
 
-func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, error) {
+func guarded(ctx context.Context, c config.Config, o RunOptions, resume bool) (*Result, error) {
 	if err := torch.Available(); err != nil {
 		return nil, err
 	}
 	var res *Result
-	procs := processesOf(ctx)
-	if procs.Rank() > 0 {
-		ev = Events{}
+	procs := o.Processes.several()
+	if o.Processes = procs; procs.Rank() > 0 {
+		o.Events = Events{}
 	}
 	err := compute.Guard(func() (err error) {
 		defer func() { err = procs.settle(err) }()
-		release, err := onlyWriter(c.Run, procs, ev)
+		release, err := onlyWriter(c.Run.Dir, procs, o.Events)
 		if err != nil {
 			return err
 		}
@@ -149,15 +124,15 @@ func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, er
 		if !resume {
 			var used error
 			if procs.Rank() == 0 {
-				used = checkFresh(c.Run)
+				used = rundir.Fresh(c.Run.Dir)
 			}
 			if _, err := procs.first(used, ""); err != nil {
 				return err
 			}
 		}
-		c, err := twoStages(ctx, c, ev)
+		c, err := twoStages(ctx, c, o)
 		if err == nil {
-			res, err = run(ctx, c, ev, resume)
+			res, err = run(ctx, c, o, resume)
 		}
 		return err
 	})
@@ -169,32 +144,38 @@ func guarded(ctx context.Context, c Config, ev Events, resume bool) (*Result, er
 type PanicError = caught.Error
 
 // run does a run; hooks see the trainer before the first step and again after the last.
-func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*trainer)) (*Result, error) {
-	if c.Deterministic {
+func run(ctx context.Context, c config.Config, o RunOptions, resume bool, hooks ...func(*trainer)) (*Result, error) {
+	ev := o.Events
+	if c.Run.Deterministic {
 		torch.SetDeterministic(true)
 		torch.SetCuDNNDeterministic(true)
 	}
-	if c.Threads > 0 {
-		if err := torch.SetNumThreads(c.Threads); err != nil {
+	if c.Run.Threads > 0 {
+		if err := torch.SetNumThreads(c.Run.Threads); err != nil {
 			return nil, err
 		}
 	}
-	ds, err := Open(c)
+	ds, err := c.Data.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer ds.Close()
-	shared := share(ctx, ds)
+	if o.Images != nil {
+		o.Images.share(ds)
+	}
 	s, err := newSession(c, ds, ev)
 	if err != nil {
 		return nil, err
 	}
-	if shared {
+	if o.Images != nil {
 		s.cacheBytes = 0 // the common cache holds the images
 	}
-	s.procs = processesOf(ctx)
-	if s.procs != nil && c.OptimizerInBackward {
-		return nil, &ConfigError{Msg: "optimizer_in_backward steps before the gradients of all processes are there; leave it out, or train in one process"}
+	s.procs = o.Processes
+	if s.procs != nil && c.Optim.InBackward {
+		return nil, &config.Error{
+			Msg: "optimizer_in_backward steps before the gradients of all processes are there; leave it out, or train in " +
+				"one process",
+		}
 	}
 	if err := s.checkLabels(); err != nil {
 		return nil, err
@@ -203,7 +184,7 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 	s.cardNotes()
 	ev.note(fmt.Sprintf("%s: %d classes, %d train, %d val, %d test; observed labels: %s", ds.Name, ds.C(), len(s.train), len(ds.Rows(data.Val)), len(ds.Rows(data.Test)), ds.Info.Observed))
 	s.scoringNotes()
-	env, err := environment(c, ds, s.device)
+	env, err := rundir.Describe(c, ds, s.device)
 	if err != nil {
 		return nil, err
 	}
@@ -211,9 +192,9 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 		return nil, err
 	}
 	env.Processes = s.procs.Size()
-	dir := &runDir{path: c.Run}
+	dir := rundir.New(c.Run.Dir)
 	if s.procs.Rank() > 0 {
-		dir.path = ""
+		dir = rundir.New("")
 	}
 	t, err := newTrainer(ctx, s, dir)
 	if err != nil {
@@ -226,12 +207,12 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 		defer h(t)
 	}
 	if resume {
-		if err = t.resume(c.Run, env); err == nil && t.saver.newest != "" {
+		if err = t.resume(c.Run.Dir, env); err == nil && t.saver.newest != "" {
 			err = t.lengthen()
 		}
 	}
 	if err == nil && t.saver.newest == "" {
-		err = dir.start(c, env)
+		err = dir.Start(c, env)
 	}
 	if err != nil {
 		return nil, err
@@ -242,7 +223,7 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 		res, err = t.fit(ctx)
 		return err
 	}
-	if c.Mode != Frozen || c.Threads > 0 {
+	if c.Model.Mode != config.Frozen || c.Run.Threads > 0 {
 		err = fit()
 		return res, err
 	}
@@ -259,9 +240,9 @@ func run(ctx context.Context, c Config, ev Events, resume bool, hooks ...func(*t
 // firstLine says how the run computes.
 func (s *session) firstLine() string {
 	layout, threads := "channels-last", torch.NumThreads()
-	if s.c.Mode == Frozen {
+	if s.c.Model.Mode == config.Frozen {
 		layout = "a head on features"
-		if s.c.Threads == 0 {
+		if s.c.Run.Threads == 0 {
 			threads = 1
 		}
 	}
@@ -273,7 +254,15 @@ func (s *session) firstLine() string {
 	if !s.onCPU() {
 		where = s.where
 	}
-	return fmt.Sprintf("%s: %s, %s, %d thread(s), %s%s", s.c.Method, s.c.precisionNote(s.device.Type), layout, threads, where, several)
+	return fmt.Sprintf(
+		"%s: %s, %s, %d thread(s), %s%s",
+		s.c.Method.ID,
+		s.c.PrecisionNote(s.device.Type),
+		layout,
+		threads,
+		where,
+		several,
+	)
 }
 
 func summary(s *Scores, rec EpochRecord) map[string]any {

@@ -18,6 +18,8 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -59,19 +61,35 @@ func folder(t *testing.T, n int) string {
 	return dir
 }
 
-func small(dir, method string) Config {
-	return Config{Data: dir, Method: method, Backbone: "small_cnn", ImageSize: 64, Epochs: 2, BatchSize: 16, LR: 1e-3, Seed: 3}
+func small(dir, method string) config.Config {
+	return config.Config{
+		Data:     config.Data{Path: dir, ImageSize: 64},
+		Method:   config.Method{ID: method},
+		Model:    config.Model{Backbone: "small_cnn"},
+		Optim:    config.Optim{BatchSize: 16, LR: 1e-3},
+		Schedule: config.Schedule{Epochs: 2},
+		Run:      config.Run{Seed: 3},
+	}
 }
 
 func TestRunEvaluateTag(t *testing.T) {
 	dir := folder(t, 60)
 	c := small(dir, "em")
-	c.Run = filepath.Join(t.TempDir(), "run")
+	c.Run.Dir = filepath.Join(t.TempDir(), "run")
 	before := torch.Live()
 	var notes []string
 	var steps int
 	var waited float64
-	res, err := Run(context.Background(), c, Events{Note: func(s string) { notes = append(notes, s) }, Step: func(s Step) { steps++; waited = max(waited, s.Waited) }})
+	res, err := Run(
+		context.Background(),
+		c,
+		RunOptions{
+			Events: Events{
+				Note: func(s string) { notes = append(notes, s) },
+				Step: func(s Step) { steps++; waited = max(waited, s.Waited) },
+			},
+		},
+	)
 	require.NoError(t, err)
 	require.Len(t, res.Epochs, 2)
 	require.NotEmpty(t, notes)
@@ -79,26 +97,26 @@ func TestRunEvaluateTag(t *testing.T) {
 	require.True(t, waited > 0 && waited <= 1, "the loader's share of the time: %v", waited)
 	require.Empty(t, res.Broken)
 
-	rep, err := Evaluate(context.Background(), c.Run, data.Test, Events{})
+	rep, err := Evaluate(context.Background(), c.Run.Dir, data.Test, Events{})
 	require.NoError(t, err)
 	require.Equal(t, 12, rep.Images)
 	require.InDelta(t, res.Best.TestMAP, rep.MAP, 1e-6, "the saved model scores as it did in training")
-	val, err := Evaluate(context.Background(), c.Run, data.Val, Events{})
+	val, err := Evaluate(context.Background(), c.Run.Dir, data.Val, Events{})
 	require.NoError(t, err)
 	require.InDelta(t, res.Best.ValMAP, val.MAP, 1e-6)
 
-	var env Environment
-	b, err := os.ReadFile(filepath.Join(c.Run, "env.json"))
+	var env rundir.Environment
+	b, err := os.ReadFile(filepath.Join(c.Run.Dir, "env.json"))
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(b, &env))
 	require.Len(t, env.DataSHA256, 64)
 	require.Equal(t, [3]int{36, 12, 12}, env.Rows)
 	require.Equal(t, uint32(3), env.Seed)
-	metrics, err := os.ReadFile(filepath.Join(c.Run, "metrics.csv"))
+	metrics, err := os.ReadFile(filepath.Join(c.Run.Dir, "metrics.csv"))
 	require.NoError(t, err)
 	require.Equal(t, 3, strings.Count(string(metrics), "\n"))
 
-	tagger, err := Load(c.Run, TaggerOptions{Workers: 2})
+	tagger, err := Load(c.Run.Dir, TaggerOptions{Workers: 2})
 	require.NoError(t, err)
 	photo := filepath.Join(dir, "images", "004.png")
 	want, err := tagger.TagFile(context.Background(), photo)
@@ -117,10 +135,10 @@ func TestRunEvaluateTag(t *testing.T) {
 func TestConcurrentTagging(t *testing.T) {
 	dir := folder(t, 20)
 	c := small(dir, "an")
-	c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "run")
-	_, err := Run(context.Background(), c, Events{})
+	c.Schedule.Epochs, c.Run.Dir = 1, filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
-	tagger, err := Load(c.Run, TaggerOptions{})
+	tagger, err := Load(c.Run.Dir, TaggerOptions{})
 	require.NoError(t, err)
 	defer tagger.Close()
 	photo, err := os.ReadFile(filepath.Join(dir, "images", "001.png"))
@@ -164,9 +182,9 @@ func TestSameSeedSameRun(t *testing.T) {
 	var runs [2]*Result
 	for i := range runs {
 		c := small(dir, "an")
-		c.Threads = 1
+		c.Run.Threads = 1
 		var err error
-		runs[i], err = Run(context.Background(), c, Events{})
+		runs[i], err = Run(context.Background(), c, RunOptions{})
 		require.NoError(t, err)
 	}
 	for i, e := range runs[0].Epochs {
@@ -181,12 +199,12 @@ func TestBrokenImagesAreNamedAndLeftOut(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "images", name), []byte("\x89PNG\r\n\x1a\n broken"), 0o644))
 	}
 	c := small(dir, "an")
-	c.Run = filepath.Join(t.TempDir(), "run")
-	res, err := Run(context.Background(), c, Events{})
+	c.Run.Dir = filepath.Join(t.TempDir(), "run")
+	res, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 	require.Len(t, res.Broken, 2)
 	require.Equal(t, "000.png", filepath.Base(res.Broken[0].Name))
-	b, err := os.ReadFile(filepath.Join(c.Run, "broken.json"))
+	b, err := os.ReadFile(filepath.Join(c.Run.Dir, "broken.json"))
 	require.NoError(t, err)
 	require.Contains(t, string(b), "004.png")
 }
@@ -196,25 +214,31 @@ func TestRunErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o644))
 	for name, tc := range map[string]struct {
-		change func(*Config)
+		change func(*config.Config)
 		want   string
 		is     error
 	}{
-		"no data":          {func(c *Config) { c.Data = "" }, "no data set", nil},
-		"no such folder":   {func(c *Config) { c.Data = filepath.Join(dir, "gone") }, "gone", os.ErrNotExist},
-		"unknown method":   {func(c *Config) { c.Method = "emm" }, `no loss is called "emm"; there are`, nil},
-		"unknown backbone": {func(c *Config) { c.Backbone = "vgg" }, `no backbone is called "vgg"`, nil},
-		"unknown param":    {func(c *Config) { c.Params = map[string]float64{"alfa": 1} }, `no parameter "alfa"`, nil},
-		"frozen, no file":  {func(c *Config) { c.Mode = Frozen }, "--frozen needs --weights", nil},
-		"negative epochs":  {func(c *Config) { c.Epochs = -1 }, "epochs is -1", nil},
-		"run below a file": {func(c *Config) { c.Run = filepath.Join(file, "run") }, "cannot be made", nil},
-		"no weights file":  {func(c *Config) { c.Weights = filepath.Join(dir, "w.safetensors") }, "w.safetensors", os.ErrNotExist},
-		"loss explodes":    {func(c *Config) { c.LR, c.Optimizer, c.Epochs = 1e6, "sgd", 20 }, "lower --lr", ErrNotFinite},
+		"no data":          {func(c *config.Config) { c.Data.Path = "" }, "no data set", nil},
+		"no such folder":   {func(c *config.Config) { c.Data.Path = filepath.Join(dir, "gone") }, "gone", os.ErrNotExist},
+		"unknown method":   {func(c *config.Config) { c.Method.ID = "emm" }, `no loss is called "emm"; there are`, nil},
+		"unknown backbone": {func(c *config.Config) { c.Model.Backbone = "vgg" }, `no backbone is called "vgg"`, nil},
+		"unknown param": {func(c *config.Config) {
+			c.Method.Params = map[string]float64{"alfa": 1}
+		}, `no parameter "alfa"`, nil},
+		"frozen, no file":  {func(c *config.Config) { c.Model.Mode = config.Frozen }, "--frozen needs --weights", nil},
+		"negative epochs":  {func(c *config.Config) { c.Schedule.Epochs = -1 }, "epochs is -1", nil},
+		"run below a file": {func(c *config.Config) { c.Run.Dir = filepath.Join(file, "run") }, "cannot be made", nil},
+		"no weights file": {func(c *config.Config) {
+			c.Model.Weights = filepath.Join(dir, "w.safetensors")
+		}, "w.safetensors", os.ErrNotExist},
+		"loss explodes": {func(c *config.Config) {
+			c.Optim.LR, c.Optim.Name, c.Schedule.Epochs = 1e6, "sgd", 20
+		}, "lower --lr", ErrNotFinite},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := small(dir, "an")
 			tc.change(&c)
-			_, err := Run(context.Background(), c, Events{})
+			_, err := Run(context.Background(), c, RunOptions{})
 			require.ErrorContains(t, err, tc.want)
 			if tc.is != nil {
 				require.ErrorIs(t, err, tc.is)
@@ -222,25 +246,25 @@ func TestRunErrors(t *testing.T) {
 		})
 	}
 	c := small(dir, "an")
-	c.Run, c.Epochs = filepath.Join(t.TempDir(), "run"), 1
-	_, err := Run(context.Background(), c, Events{})
+	c.Run.Dir, c.Schedule.Epochs = filepath.Join(t.TempDir(), "run"), 1
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
-	_, err = Run(context.Background(), c, Events{})
-	require.ErrorIs(t, err, ErrRunExists)
-	require.NoError(t, os.WriteFile(filepath.Join(c.Run, "run.yaml"), []byte("data: x\nepoch: 3\n"), 0o644))
-	_, err = Evaluate(context.Background(), c.Run, data.Test, Events{})
+	_, err = Run(context.Background(), c, RunOptions{})
+	require.ErrorIs(t, err, rundir.ErrExists)
+	require.NoError(t, os.WriteFile(filepath.Join(c.Run.Dir, "run.yaml"), []byte("data: x\nepoch: 3\n"), 0o644))
+	_, err = Evaluate(context.Background(), c.Run.Dir, data.Test, Events{})
 	require.ErrorContains(t, err, `there is no setting "epoch"; did you mean "epochs"?`)
 }
 
 func TestCancelEndsTheRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := small(folder(t, 40), "an")
-	c.Epochs = 1000
-	_, err := Run(ctx, c, Events{Epoch: func(e EpochRecord) {
+	c.Schedule.Epochs = 1000
+	_, err := Run(ctx, c, RunOptions{Events: Events{Epoch: func(e EpochRecord) {
 		if e.Epoch == 2 {
 			cancel()
 		}
-	}})
+	}}})
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -253,13 +277,17 @@ func TestDeterministic(t *testing.T) {
 	for _, m := range []string{"an", "role", "en-scl", "lac"} {
 		torch.SetDeterministic(false)
 		c := small(dir, m)
-		c.Deterministic, c.Epochs, c.ImageSize, c.DecoderDim, c.Run = true, 1, 32, 16, filepath.Join(t.TempDir(), "run")
+		c.Run.Deterministic, c.Schedule.Epochs, c.Data.ImageSize = true, 1, 32
+		c.Model.DecoderDim, c.Run.Dir = 16, filepath.Join(
+			t.TempDir(),
+			"run",
+		)
 		var failed error
-		_, err := Run(t.Context(), c, Events{Step: func(Step) {
+		_, err := Run(t.Context(), c, RunOptions{Events: Events{Step: func(Step) {
 			failed = torch.Try(func() {
 				torch.Call("aten::put_", torch.Zeros(torch.S(2)), torch.FromSlice([]int64{0, 0}), torch.Ones(torch.S(2)), false)
 			})
-		}})
+		}}})
 		require.NoError(t, err, m)
 		require.ErrorContains(t, failed, "put_ does not have a deterministic implementation", m)
 	}

@@ -7,30 +7,25 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/spml/config"
 )
 
 // TestSaveEvery saves by time, by steps and by epochs: with a time that has always passed each step leaves a checkpoint, in the middle of an epoch too.
 func TestSaveEvery(t *testing.T) {
 	c := small(folder(t, 60), "an")
-	c.BatchSize, c.Epochs, c.MaxSteps = 8, 2, 3
+	c.Optim.BatchSize, c.Schedule.Epochs, c.Run.MaxSteps = 8, 2, 3
 	for _, x := range []struct {
-		every string
+		every config.SaveEvery
 		kept  int
-	}{{"1ns", 2}, {"2", 2}, {"24h", 1}} { // the newest two are kept; a stop saves in any case
-		c.SaveEvery, c.Run = x.every, filepath.Join(t.TempDir(), "run")
-		_, err := Run(context.Background(), c, Events{})
+		// the newest two are kept; a stop saves in any case
+	}{{config.SaveEvery{Time: 1}, 2}, {config.SaveEvery{Steps: 2}, 2}, {config.SaveEvery{Time: 24 * time.Hour}, 1}} {
+		c.Run.SaveEvery, c.Run.Dir = x.every, filepath.Join(t.TempDir(), "run")
+		_, err := Run(context.Background(), c, RunOptions{})
 		var stopped *StoppedError
 		require.ErrorAs(t, err, &stopped)
-		names, err := list(filepath.Join(c.Run, checkpoints))
+		names, err := list(filepath.Join(c.Run.Dir, checkpoints))
 		require.NoError(t, err)
 		require.Len(t, names, x.kept, x.every)
 	}
-	c.SaveEvery = "30m"
-	every, steps, err := c.saveEvery()
-	require.NoError(t, err)
-	require.Equal(t, 30*time.Minute, every)
-	require.Zero(t, steps)
-	c.SaveEvery = "often"
-	_, _, err = c.saveEvery()
-	require.ErrorContains(t, err, "a time (10m) or a number of steps (500)")
 }

@@ -10,17 +10,19 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/rundir"
 )
 
 // Every entry is counted once, and validation's groups are those that scoring the saved model gives.
 func TestEpochScores(t *testing.T) {
 	c := small(folder(t, 60), "em")
-	c.Run = filepath.Join(t.TempDir(), "run")
-	res, err := Run(t.Context(), c, Events{})
+	c.Run.Dir = filepath.Join(t.TempDir(), "run")
+	res, err := Run(t.Context(), c, RunOptions{})
 	require.NoError(t, err)
-	scores, err := ReadEpochScores(c.Run)
+	scores, err := rundir.ReadEpochScores(c.Run.Dir)
 	require.NoError(t, err)
 	require.Len(t, scores, 2)
 	const images, classes = 36, 12
@@ -39,10 +41,10 @@ func TestEpochScores(t *testing.T) {
 		p := e.Train.Positive
 		require.GreaterOrEqual(t, p.LogLoss/images, -math.Log(p.Probability/images)-1e-9)
 	}
-	ds, sc, err := Score(t.Context(), c.Run, data.Val, Events{})
+	ds, sc, err := Score(t.Context(), c.Run.Dir, data.Val, Events{})
 	require.NoError(t, err)
 	observed := ds.Gather(ds.Observed, sc.Rows)
-	want, err := metric.Separate(sc.Values, ds.Gather(ds.Labels, sc.Rows), observed, ScoreBins)
+	want, err := metric.Separate(sc.Values, ds.Gather(ds.Labels, sc.Rows), observed, metric.ScoreBins)
 	require.NoError(t, err)
 	got := scores[res.Best.Epoch-1].Val
 	require.Equal(t, want.Positives, got.Hidden.Histogram)
@@ -50,25 +52,25 @@ func TestEpochScores(t *testing.T) {
 	require.InDelta(t, want.W1, *got.W1, 1e-12)
 
 	// A line that was cut off is no line; one that is damaged is an error with its place.
-	path := filepath.Join(c.Run, epochScoresFile)
+	path := filepath.Join(c.Run.Dir, "scores.jsonl")
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, b[:len(b)-9], 0o644))
-	scores, err = ReadEpochScores(c.Run)
+	scores, err = rundir.ReadEpochScores(c.Run.Dir)
 	require.NoError(t, err)
 	require.Len(t, scores, 1)
 	require.NoError(t, os.WriteFile(path, append([]byte("{]\n"), b...), 0o644))
-	_, err = ReadEpochScores(c.Run)
+	_, err = rundir.ReadEpochScores(c.Run.Dir)
 	require.ErrorContains(t, err, "scores.jsonl, line 1")
 }
 
 // Pseudo-positives are those that the labels' own record counts.
 func TestPseudoScores(t *testing.T) {
 	c := labelled12(folder(t, 60), "vlpl")
-	c.Run = filepath.Join(t.TempDir(), "run")
-	res, err := Run(t.Context(), c, Events{})
+	c.Run.Dir = filepath.Join(t.TempDir(), "run")
+	res, err := Run(t.Context(), c, RunOptions{})
 	require.NoError(t, err)
-	scores, err := ReadEpochScores(c.Run)
+	scores, err := rundir.ReadEpochScores(c.Run.Dir)
 	require.NoError(t, err)
 	for i, e := range res.Epochs {
 		require.NotZero(t, e.Pseudo.PseudoQuality.Pseudo)
@@ -82,10 +84,13 @@ func TestRaisedScores(t *testing.T) {
 	dir := folder(t, 60)
 	for method, params := range map[string]map[string]float64{"role": nil, "plc": {"delta": 0.5}, "splc": {"tau": 0.3, "change_epoch": 0}, "ll-cp": {"delta_rel": 0.3}} {
 		c := small(dir, method)
-		c.Params, c.Epochs, c.Run = params, 3, filepath.Join(t.TempDir(), "run") // labels that a step raises are used an epoch later
-		_, err := Run(t.Context(), c, Events{})
+		c.Method.Params, c.Schedule.Epochs, c.Run.Dir = params, 3, filepath.Join(
+			t.TempDir(),
+			"run",
+		) // labels that a step raises are used an epoch later
+		_, err := Run(t.Context(), c, RunOptions{})
 		require.NoError(t, err, method)
-		scores, err := ReadEpochScores(c.Run)
+		scores, err := rundir.ReadEpochScores(c.Run.Dir)
 		require.NoError(t, err)
 		last := scores[len(scores)-1].Train
 		require.NotNil(t, last.Pseudo, method)
@@ -102,6 +107,6 @@ func TestThresholdOfMethods(t *testing.T) {
 	for id, want := range map[string]float64{"em": 0.75, "em-apl": 0.75, "an": 0.5, "role": 0.5} {
 		m, err := method.Lookup(id)
 		require.NoError(t, err)
-		require.Equal(t, want, modelConfigOf(Config{Method: id}, m, ds, 4).Threshold, id)
+		require.Equal(t, want, modelConfigOf(config.Config{Method: config.Method{ID: id}}, m, ds, 4).Threshold, id)
 	}
 }

@@ -3,13 +3,13 @@ package train
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch"
 )
@@ -33,20 +33,11 @@ func NewImageCache(bytes int64) *ImageCache {
 	return &ImageCache{images: map[imageKey][]byte{}, left: bytes}
 }
 
-// WithImages gives the runs under ctx a common cache.
-func WithImages(ctx context.Context, c *ImageCache) context.Context {
-	return context.WithValue(ctx, imagesKey{}, c)
-}
-
-type imagesKey struct{}
-
-// share puts the context's cache before a data set's images, and says whether there is one.
-func share(ctx context.Context, ds *data.Dataset) bool {
-	c, ok := ctx.Value(imagesKey{}).(*ImageCache)
-	if ok && ds.Source != nil {
+// share puts the cache before a data set's images.
+func (c *ImageCache) share(ds *data.Dataset) {
+	if ds.Source != nil {
 		ds.Source = &cachedSource{ds.Source, c, ds.Fingerprint()}
 	}
-	return ok
 }
 
 type cachedSource struct {
@@ -101,22 +92,22 @@ func (r *cachedReader) Read(row, w, h int, dst []byte) error {
 }
 
 // ExtractFeatures computes the backbone's features of every image of a configuration's data set and writes them to path
-// (.npy), with the image names in a .txt file beside it, for Config.Features of runs that share them. Images that
+// (.npy), with the image names in a .txt file beside it, for config.Model.Features of runs that share them. Images that
 // cannot be read have no row.
-func ExtractFeatures(ctx context.Context, c Config, path string, ev Events) error {
-	c.Run = ""
-	c, err := c.prepare()
+func ExtractFeatures(ctx context.Context, c config.Config, path string, ev Events) error {
+	c.Run.Dir = ""
+	c, err := prepare(c)
 	if err != nil {
 		return err
 	}
-	if c.Weights == "" {
-		return &ConfigError{Msg: "features want --weights FILE"}
+	if c.Model.Weights == "" {
+		return &config.Error{Msg: "features want --weights FILE"}
 	}
 	if err := torch.Available(); err != nil {
 		return err
 	}
 	return compute.Guard(func() error {
-		ds, err := Open(c)
+		ds, err := c.Data.Open()
 		if err != nil {
 			return err
 		}
@@ -151,57 +142,4 @@ func ExtractFeatures(ctx context.Context, c Config, path string, ev Events) erro
 		}
 		return atomicfile.WriteBytes(strings.TrimSuffix(path, ".npy")+".txt", 0o644, []byte(names.String()))
 	})
-}
-
-// TestScores reads the scores of a run's best epoch on the test part [n, C] with their rows of the data set.
-func TestScores(dir string) (*Scores, error) {
-	a, err := npy.Read(filepath.Join(dir, scoresFile))
-	if err != nil {
-		return nil, err
-	}
-	values, err := a.Float32()
-	if err != nil {
-		return nil, err
-	}
-	r, err := npy.Read(filepath.Join(dir, rowsFile))
-	if err != nil {
-		return nil, err
-	}
-	rows, err := r.Int64()
-	if err != nil {
-		return nil, err
-	}
-	if len(a.Shape) != 2 || int(a.Shape[0]) != len(rows) {
-		return nil, fmt.Errorf("%w: %s and %s in %s do not belong together", ErrData, scoresFile, rowsFile, dir)
-	}
-	s := &Scores{Values: values, Rows: make([]int, len(rows))}
-	for i, x := range rows {
-		s.Rows[i] = int(x)
-	}
-	return s, nil
-}
-
-const (
-	scoresFile = "test_scores.npy"
-	rowsFile   = "test_rows.npy"
-)
-
-// write keeps scores beside a run.
-func (s *Scores) write(dir string) error {
-	a, err := npy.New([]int64{int64(len(s.Rows)), int64(len(s.Values) / max(len(s.Rows), 1))}, s.Values)
-	if err != nil {
-		return err
-	}
-	rows := make([]int64, len(s.Rows))
-	for i, r := range s.Rows {
-		rows[i] = int64(r)
-	}
-	b, err := npy.New([]int64{int64(len(rows))}, rows)
-	if err != nil {
-		return err
-	}
-	if err := npy.Write(filepath.Join(dir, scoresFile), a); err != nil {
-		return err
-	}
-	return npy.Write(filepath.Join(dir, rowsFile), b)
 }

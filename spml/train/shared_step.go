@@ -300,7 +300,7 @@ func (f *fineTune) syncBatchNorm() bool {
 	if f.procs == nil {
 		return false
 	}
-	if f.c.MicroBatch > 0 {
+	if f.c.Optim.MicroBatch > 0 {
 		f.ev.note("live batch normalisation sees each process's groups of micro_batch images")
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/gospml/gospml/data/random"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
@@ -48,8 +49,8 @@ func (t *trainer) fitting(v *view, f func() error) error {
 // seedDropout makes dropout's draws, which come from libtorch's generators, those of the step and the process: a
 // resumed run draws the same, and a checkpoint holds no state of a card's generator.
 func (t *trainer) seedDropout() {
-	if t.c.Head != HeadLinear || !t.onCPU() {
-		torch.ManualSeed(int64(random.Mix(uint64(t.c.Seed), uint64(t.p.Step)+uint64(t.procs.Rank())<<40) >> 1))
+	if t.c.Model.Head != config.HeadLinear || !t.onCPU() {
+		torch.ManualSeed(int64(random.Mix(uint64(t.c.Run.Seed), uint64(t.p.Step)+uint64(t.procs.Rank())<<40) >> 1))
 	}
 }
 
@@ -60,7 +61,10 @@ func (t *trainer) halve(v *view, err error) bool {
 	if t.p.Micro > 0 {
 		n = min(n, t.p.Micro)
 	}
-	if !errors.Is(err, torch.ErrOutOfMemory) || n < 2 || t.latent || t.c.Mode == Frozen || t.c.OptimizerInBackward || t.entry.Needs&loss.StrongView != 0 || t.synced {
+	if !errors.Is(err, torch.ErrOutOfMemory) || n < 2 || t.latent || t.c.Model.Mode == config.Frozen ||
+		t.c.Optim.InBackward ||
+		t.entry.Needs&loss.StrongView != 0 ||
+		t.synced {
 		return false
 	}
 	t.p.Micro = (n + 1) / 2
@@ -69,7 +73,7 @@ func (t *trainer) halve(v *view, err error) bool {
 }
 
 func (t *trainer) batchNormNote() string {
-	if t.c.BatchNorm == BatchNormLive {
+	if t.c.Model.BatchNorm == config.BatchNormLive {
 		return " (live batch normalisation sees the smaller groups)"
 	}
 	return ""
@@ -89,7 +93,7 @@ func (t *trainer) attempt(v *view) (float64, error) {
 		}
 	}
 	t.step.Optimizer.ZeroGrad()
-	if t.c.OptimizerInBackward {
+	if t.c.Optim.InBackward {
 		defer optim.InBackward(t.step.Optimizer)()
 	}
 	var done []part
@@ -147,7 +151,7 @@ func (t *trainer) pieces(v *view, micro int) (x float64, done []part, err error)
 		for at := 0; at < n; at += micro {
 			p := v.part(at, min(at+micro, n))
 			share := float64(len(p.places)) / float64(n)
-			if t.entry.Presets[t.c.Form].Reduction == loss.Sum {
+			if t.entry.Forms[t.c.Method.Form].Reduction == loss.Sum {
 				share = 1
 			}
 			b, y, err := t.backward(p, share)
@@ -296,10 +300,10 @@ func (t *trainer) notFinite(v *view, value *torch.Tensor, x float64, step int) e
 		}
 	}
 	err := fmt.Errorf("%w (%v) in epoch %d, step %d, batch of %d images starting with %v; lower --lr", ErrNotFinite, x, t.p.Epoch, step, len(names), names[:min(3, len(names))])
-	if t.dir.path == "" {
+	if t.dir.Path() == "" {
 		return err
 	}
-	if e := t.dir.json("nan.json", r); e != nil {
+	if e := t.dir.JSON("nan.json", r); e != nil {
 		return errors.Join(err, e)
 	}
 	return fmt.Errorf("%w; nan.json in the run directory has the details", err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/method"
@@ -34,23 +35,23 @@ type Stepper struct {
 	Report func(part string, v *torch.Tensor)
 }
 
-// NewStepper makes loss and estimator of a method. preset is the data set whose published parameters the loss takes,
+// NewStepper makes loss and estimator of a method. dataSet is whose published parameters the loss takes,
 // params override them. setup says what the estimator is made from; its method, values and options are filled in. The
 // caller sets Forward and calls Train.
-func NewStepper(id, preset string, params loss.Values, o loss.Options, setup *method.Setup) (*Stepper, error) {
+func NewStepper(id, dataSet string, params loss.Values, o loss.Options, setup *method.Setup) (*Stepper, error) {
 	m, err := method.Lookup(id)
 	if err != nil {
 		return nil, err
 	}
 	if lacks := m.Lacks(); lacks != "" {
-		return nil, &ConfigError{Msg: fmt.Sprintf("%s needs %s", m.ID, lacks)}
+		return nil, &config.Error{Msg: fmt.Sprintf("%s needs %s", m.ID, lacks)}
 	}
 	s := &Stepper{}
-	setup.Method, setup.Options, setup.Preset = m, o, preset
-	if setup.Values, err = m.Loss.ResolveForm(preset, params, o.Preset); err != nil {
+	setup.Method, setup.Options, setup.DataSet = m, o, dataSet
+	if setup.Values, err = m.Loss.ResolveForm(dataSet, params, o.Form); err != nil {
 		return nil, err
 	}
-	if s.Loss, err = m.Loss.Make(preset, params, o); err != nil {
+	if s.Loss, err = m.Loss.Make(dataSet, params, o); err != nil {
 		return nil, err
 	}
 	if setup.Note == nil {

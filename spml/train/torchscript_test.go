@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/atomicfile"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/jit"
@@ -19,20 +20,20 @@ import (
 // and a full disk leaves nothing.
 func TestTorchScript(t *testing.T) {
 	dir := folder(t, 20)
-	for name, change := range map[string]func(t *testing.T, c *Config){
-		"mobilenet_v2": func(t *testing.T, c *Config) { c.Backbone = "mobilenet_v2" },
-		"resnet18":     func(t *testing.T, c *Config) { c.Backbone = "resnet18" },
-		"small_cnn":    func(t *testing.T, c *Config) {},
-		"features": func(t *testing.T, c *Config) {
+	for name, change := range map[string]func(t *testing.T, c *config.Config){
+		"mobilenet_v2": func(t *testing.T, c *config.Config) { c.Model.Backbone = "mobilenet_v2" },
+		"resnet18":     func(t *testing.T, c *config.Config) { c.Model.Backbone = "resnet18" },
+		"small_cnn":    func(t *testing.T, c *config.Config) {},
+		"features": func(t *testing.T, c *config.Config) {
 			*c = scenes(t, "an", 1)
-			c.Epochs = 1
+			c.Schedule.Epochs = 1
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := small(dir, "an")
 			change(t, &c)
-			c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "run")
-			_, err := Run(context.Background(), c, Events{})
+			c.Schedule.Epochs, c.Run.Dir = 1, filepath.Join(t.TempDir(), "run")
+			_, err := Run(context.Background(), c, RunOptions{})
 			require.NoError(t, err)
 			to := filepath.Join(t.TempDir(), "model.pt")
 
@@ -42,28 +43,28 @@ func TestTorchScript(t *testing.T) {
 				}
 				return nil
 			})
-			err = Export(c.Run, to, ExportOptions{Form: ExportTorchScript})
+			err = Export(c.Run.Dir, to, ExportOptions{Form: ExportTorchScript})
 			restore()
 			require.ErrorIs(t, err, syscall.ENOSPC)
 			require.NoFileExists(t, to)
 
-			require.NoError(t, Export(c.Run, to, ExportOptions{Form: ExportTorchScript}))
+			require.NoError(t, Export(c.Run.Dir, to, ExportOptions{Form: ExportTorchScript}))
 			m, err := jit.Load(to)
 			require.NoError(t, err)
 			defer m.Close()
 			sd, err := m.StateDict()
 			require.NoError(t, err)
-			want, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", model.WeightsFile))
+			want, _, err := nn.LoadSafetensors(filepath.Join(c.Run.Dir, "model", model.WeightsFile))
 			require.NoError(t, err)
 			require.Equal(t, want.Keys(), sd.Keys())
 			for k, x := range want {
 				require.True(t, x.Equal(sd[k].Detach()), k)
 			}
-			mc, err := model.ReadConfig(filepath.Join(c.Run, "model"))
+			mc, err := model.ReadConfig(filepath.Join(c.Run.Dir, "model"))
 			require.NoError(t, err)
 			forward, shape := func(x *torch.Tensor) *torch.Tensor { return torch.Linear(x, want["weight"], want["bias"]) }, []int{mc.NumFeatures}
 			if !mc.FeaturesOnly {
-				opened, err := model.Open(c.Run)
+				opened, err := model.Open(c.Run.Dir)
 				require.NoError(t, err)
 				forward, shape = opened.Net.Forward, mc.PretrainedCfg.InputSize[:]
 			}
@@ -82,11 +83,11 @@ func TestTorchScript(t *testing.T) {
 // is written.
 func TestTorchScriptRefuses(t *testing.T) {
 	c := withDecoder(folder(t, 20), "an")
-	c.Epochs, c.Run = 1, filepath.Join(t.TempDir(), "run")
-	_, err := Run(context.Background(), c, Events{})
+	c.Schedule.Epochs, c.Run.Dir = 1, filepath.Join(t.TempDir(), "run")
+	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 	to := filepath.Join(t.TempDir(), "model.pt")
-	err = Export(c.Run, to, ExportOptions{Form: ExportTorchScript})
+	err = Export(c.Run.Dir, to, ExportOptions{Form: ExportTorchScript})
 	require.ErrorIs(t, err, ErrData)
 	require.ErrorContains(t, err, "with the head decoder cannot be written as TorchScript")
 	require.NoFileExists(t, to)

@@ -14,19 +14,21 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/internal/caught"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
 
 // session is what both ways of training share.
 type session struct {
-	c       Config
+	c       config.Config
 	ds      *data.Dataset
 	ev      Events
 	method  *method.Method
@@ -50,48 +52,51 @@ type session struct {
 }
 
 // newSession looks the method up. ds may lack what the method needs; checkLabels says so.
-func newSession(c Config, ds *data.Dataset, ev Events) (*session, error) {
-	m, err := method.Lookup(c.Method)
+func newSession(c config.Config, ds *data.Dataset, ev Events) (*session, error) {
+	m, err := method.Lookup(c.Method.ID)
 	if err != nil {
 		return nil, err
 	}
 	e := m.Loss
-	set := c.parameters(e)
-	if err := c.expectedPositives(e, ds, set, ev); err != nil {
+	set := c.Parameters(e)
+	if err := expectedPositives(c, e, ds, set, ev); err != nil {
 		return nil, err
 	}
-	s := &session{c: c, ds: ds, ev: ev, method: m, entry: e, train: ds.Rows(data.Train), random: random.New(c.Seed), cacheBytes: int64(c.CacheMB) << 20}
-	if s.device, s.where, err = compute.Choose(c.Device); err != nil {
+	s := &session{
+		c: c, ds: ds, ev: ev, method: m, entry: e, train: ds.Rows(data.Train), random: random.New(c.Run.Seed),
+		cacheBytes: int64(c.Data.Cache.MB) << 20,
+	}
+	if s.device, s.where, err = compute.Choose(c.Run.Device); err != nil {
 		return nil, err
 	}
 	compute.PrepareCard(s.device)
-	if s.values, err = e.ResolveForm(c.Preset, set, c.Form); err != nil {
+	if s.values, err = e.ResolveForm(c.Method.DataSet, set, c.Method.Form); err != nil {
 		return nil, err
 	}
 	if s.values["schedule"] == loss.PointsLearned && e.Estimator != "schedule" {
-		return nil, &ConfigError{Msg: fmt.Sprintf("schedule=%d of %s: a schedule's parameters are learned by gr alone",
+		return nil, &config.Error{Msg: fmt.Sprintf("schedule=%d of %s: a schedule's parameters are learned by gr alone",
 			loss.PointsLearned, e.ID)}
 	}
-	s.options = loss.Options{LogEps: c.LogEps, Preset: c.Form, Impl: loss.Impl(compute.LossForm)}
-	if s.loss, err = e.Make(c.Preset, set, s.options); err != nil {
+	s.options = loss.Options{LogEps: c.Method.LogEps, Form: c.Method.Form, Impl: loss.Impl(compute.LossForm)}
+	if s.loss, err = e.Make(c.Method.DataSet, set, s.options); err != nil {
 		return nil, err
 	}
-	s.latent, s.betas, s.maps = latent(e), e.Needs&loss.BetaParameters != 0, e.Needs&loss.ScoreMaps != 0
-	return s, torch.Try(func() { s.torch = torch.NewGenerator(int64(c.Seed)) })
+	s.latent, s.betas, s.maps = e.Needs&loss.Latents != 0, e.Needs&loss.BetaParameters != 0, e.Needs&loss.ScoreMaps != 0
+	return s, torch.Try(func() { s.torch = torch.NewGenerator(int64(c.Run.Seed)) })
 }
 
 // Check says what keeps a run of a resolved configuration from starting, as far as its settings, its network and the
 // labels of ds tell; nil: nothing. It trains nothing.
-func Check(c Config, ds *data.Dataset) (err error) {
+func Check(c config.Config, ds *data.Dataset) (err error) {
 	defer caught.Recover(&err)
 	s, err := newSession(c, ds, Events{})
 	if err != nil {
 		return err
 	}
-	if err := s.checkLabels(); err != nil || !s.maps || c.Mode == Frozen {
+	if err := s.checkLabels(); err != nil || !s.maps || c.Model.Mode == config.Frozen {
 		return err
 	}
-	s.c.Init = "" // of a run that may not be there yet
+	s.c.Model.Init = "" // of a run that may not be there yet
 	l, err := newFineTune(s)
 	if err != nil {
 		return err
@@ -104,7 +109,7 @@ func (s *session) checkLabels() error {
 	case len(s.train) == 0:
 		return fmt.Errorf("%w: %s has no training rows", ErrData, s.ds.Name)
 	case s.entry.Needs&loss.Full != 0 && !labelled(s.ds, data.Train):
-		return fmt.Errorf("%w: %s needs full labels of the training rows, %s has none", ErrData, s.c.Method, s.ds.Name)
+		return fmt.Errorf("%w: %s needs full labels of the training rows, %s has none", ErrData, s.c.Method.ID, s.ds.Name)
 	case s.entry.Needs&loss.Observed != 0 && s.ds.Observed == nil:
 		return fmt.Errorf("%w: %s has no observed labels", ErrData, s.ds.Name)
 	}
@@ -167,23 +172,23 @@ func (v *view) part(from, to int) *view {
 
 // position is where a run stands: everything beside tensors that going on needs.
 type position struct {
-	Epoch    int           `json:"epoch"` // the one in work, from 1
-	Batch    int           `json:"batch"` // the next of the epoch
-	Step     int           `json:"step"`  // steps taken in the run
-	LossSum  float64       `json:"loss_sum"`
-	Images   int           `json:"images"`           // seen in the epoch
-	Trained  bool          `json:"trained"`          // all batches of the epoch are done
-	Labelled bool          `json:"labelled"`         // the estimator's work after the epoch is done
-	Seconds  float64       `json:"seconds"`          // of the epoch so far
-	Random   []byte        `json:"random,omitempty"` // numpy's generator at the start of the epoch
-	Micro    int           `json:"micro_batch"`
-	Best     EpochRecord   `json:"best"`
-	Bad      int           `json:"bad_epochs"` // in a row without improvement
-	Epochs   []EpochRecord `json:"epochs"`
-	Done     string        `json:"done,omitempty"`          // why the run ended
-	Skipped  int           `json:"skipped_steps,omitempty"` // of fp16, whose gradients overflowed
-	Trace    []string      `json:"trace,omitempty"`         // hashes of the weights after the first steps
-	Scores   *PartScores   `json:"scores,omitempty"`        // of the epoch's steps so far
+	Epoch    int                `json:"epoch"` // the one in work, from 1
+	Batch    int                `json:"batch"` // the next of the epoch
+	Step     int                `json:"step"`  // steps taken in the run
+	LossSum  float64            `json:"loss_sum"`
+	Images   int                `json:"images"`           // seen in the epoch
+	Trained  bool               `json:"trained"`          // all batches of the epoch are done
+	Labelled bool               `json:"labelled"`         // the estimator's work after the epoch is done
+	Seconds  float64            `json:"seconds"`          // of the epoch so far
+	Random   []byte             `json:"random,omitempty"` // numpy's generator at the start of the epoch
+	Micro    int                `json:"micro_batch"`
+	Best     EpochRecord        `json:"best"`
+	Bad      int                `json:"bad_epochs"` // in a row without improvement
+	Epochs   []EpochRecord      `json:"epochs"`
+	Done     string             `json:"done,omitempty"`          // why the run ended
+	Skipped  int                `json:"skipped_steps,omitempty"` // of fp16, whose gradients overflowed
+	Trace    []string           `json:"trace,omitempty"`         // hashes of the weights after the first steps
+	Scores   *metric.PartScores `json:"scores,omitempty"`        // of the epoch's steps so far
 }
 
 // trainer is a run in work.
@@ -194,7 +199,7 @@ type trainer struct {
 	body   int       // groups of the optimiser that are the backbone's
 	rates  []float64 // each group's learning rate before the schedule
 	ema    *nn.Shadow
-	dir    *runDir
+	dir    *rundir.Dir
 	saver  *saver
 	p      position
 	total  int  // steps of the run
@@ -210,10 +215,10 @@ type trainer struct {
 	synced bool            // batch normalisation's statistics are those of all processes
 }
 
-func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) {
+func newTrainer(ctx context.Context, s *session, dir *rundir.Dir) (*trainer, error) {
 	t := &trainer{session: s, dir: dir, p: position{Epoch: 1}}
 	var err error
-	if s.c.Mode == Frozen {
+	if s.c.Model.Mode == config.Frozen {
 		t.l, err = newFrozen(ctx, s)
 	} else {
 		t.l, err = newFineTune(s)
@@ -227,17 +232,23 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 	if !s.method.Needs(loss.Full) {
 		labels.full = nil
 	}
-	t.step = &Stepper{Loss: s.loss, Observed: labels.observed, Full: labels.full, ClipNorm: s.c.ClipNorm, Scaler: newScaler(s.c, s.device)}
+	t.step = &Stepper{
+		Loss:     s.loss,
+		Observed: labels.observed,
+		Full:     labels.full,
+		ClipNorm: s.c.Optim.ClipNorm,
+		Scaler:   newScaler(s.c, s.device),
+	}
 	if t.step.Estimator, err = t.newEstimator(ctx, usable); err != nil {
 		return nil, errors.Join(err, t.l.close())
 	}
 	body, head := t.l.groups()
 	var groups []group
 	if len(body) > 0 {
-		groups = append(groups, group{body, s.c.LR})
+		groups = append(groups, group{body, s.c.Optim.LR})
 		t.body = 1
 	}
-	groups = append(groups, group{head, s.c.HeadLR})
+	groups = append(groups, group{head, s.c.Optim.HeadLR})
 	t.step.Parameters = append(append(t.step.Parameters, body...), head...)
 	for _, p := range t.step.Parameters {
 		if !slices.Contains(t.l.whole(), p) {
@@ -245,40 +256,40 @@ func newTrainer(ctx context.Context, s *session, dir *runDir) (*trainer, error) 
 		}
 	}
 	for _, g := range t.step.Estimator.Groups() {
-		groups = append(groups, group{g.Params, g.Factor * s.c.HeadLR})
+		groups = append(groups, group{g.Params, g.Factor * s.c.Optim.HeadLR})
 	}
 	for _, g := range groups {
 		t.rates = append(t.rates, g.lr)
 	}
 	t.step.Optimizer = newOptimizer(s.c, groups)
-	if s.c.EMA > 0 {
-		t.ema = nn.NewShadow(t.l.state(), s.c.EMA)
+	if s.c.Optim.EMA > 0 {
+		t.ema = nn.NewShadow(t.l.state(), s.c.Optim.EMA)
 	}
-	t.total = s.c.Epochs * ((len(usable) + s.c.BatchSize - 1) / s.c.BatchSize)
-	t.p.Micro = s.c.MicroBatch
+	t.total = s.c.Schedule.Epochs * ((len(usable) + s.c.Optim.BatchSize - 1) / s.c.Optim.BatchSize)
+	t.p.Micro = s.c.Optim.MicroBatch
 	t.quick = t.quickly()
 	t.late = !s.onCPU() && s.procs == nil
-	t.saver, err = newSaver(t)
-	return t, err
+	t.saver = newSaver(t)
+	return t, nil
 }
 
 // newEstimator makes the method's estimator for the training rows in use.
 func (t *trainer) newEstimator(ctx context.Context, usable []int) (method.Estimator, error) {
 	if t.procs != nil && t.method.Single != nil {
 		if why := t.method.Single(t.values); why != "" {
-			return nil, &ConfigError{Msg: why}
+			return nil, &config.Error{Msg: why}
 		}
 	}
 	setup, err := t.setup(ctx, usable, t.l.constant())
 	if err != nil {
 		return nil, err
 	}
-	setup.Saved, setup.Resumed = t.dir.estimator()
+	setup.Saved, setup.Resumed = oldNumbers(t.dir.Path())
 	return t.method.New(setup)
 }
 
 func (t *trainer) close() error {
-	err := errors.Join(t.l.close(), t.dir.close())
+	err := errors.Join(t.l.close(), t.dir.Close())
 	if c, ok := t.step.Estimator.(io.Closer); ok {
 		err = errors.Join(err, c.Close())
 	}
@@ -297,16 +308,16 @@ func (t *trainer) fit(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	res := &Result{Best: t.p.Best, Epochs: t.p.Epochs, Broken: broken, Stopped: t.p.Done}
-	if t.dir.path != "" && len(res.Broken) > 0 {
+	if t.dir.Path() != "" && len(res.Broken) > 0 {
 		var names []map[string]string
 		for _, b := range res.Broken {
 			names = append(names, map[string]string{"image": b.Name, "reason": b.Err.Error()})
 		}
-		if err := t.dir.json("broken.json", names); err != nil {
+		if err := t.dir.JSON("broken.json", names); err != nil {
 			return nil, err
 		}
 	}
-	return res, t.dir.json(resultFile, res)
+	return res, t.dir.JSON(rundir.ResultFile, res)
 }
 
 // epoch does what is left of the epoch in work.
@@ -331,7 +342,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 		t.p.Labelled = true
 	}
 	rec := EpochRecord{Epoch: n, Loss: t.p.LossSum / float64(max(t.p.Images, 1))}
-	if q, ok := t.step.Estimator.(interface{ Record() *PseudoRecord }); ok {
+	if q, ok := t.step.Estimator.(interface{ Record() *metric.PseudoRecord }); ok {
 		rec.Pseudo = q.Record()
 	}
 	val, test, hasVal, err := t.evaluate(ctx, n, &rec)
@@ -351,10 +362,10 @@ func (t *trainer) epoch(ctx context.Context) error {
 		t.p.Bad++
 	}
 	t.p.Epochs = append(t.p.Epochs, rec)
-	if err := errors.Join(t.dir.metricsFile(t.p.Epochs), t.dir.pseudoFiles(t.p.Epochs), t.recordScores(n, val)); err != nil {
+	if err := errors.Join(t.dir.Metrics(t.p.Epochs), t.dir.PseudoLabels(t.p.Epochs), t.recordScores(n, val)); err != nil {
 		return err
 	}
-	if err := t.dir.tensorBoard(rec, hasVal); err != nil {
+	if err := t.dir.Curves(rec, hasVal); err != nil {
 		return err
 	}
 	t.ev.epoch(rec)
@@ -366,11 +377,11 @@ func (t *trainer) epoch(ctx context.Context) error {
 // finished says why the run ends after an epoch, "" where it goes on.
 func (t *trainer) finished(rec EpochRecord, hasVal bool) string {
 	switch drop := t.p.Best.ValMAP - rec.ValMAP; {
-	case rec.Epoch >= t.c.Epochs:
+	case rec.Epoch >= t.c.Schedule.Epochs:
 		return allEpochs
-	case hasVal && t.c.Patience > 0 && t.p.Bad >= t.c.Patience:
+	case hasVal && t.c.Schedule.Patience > 0 && t.p.Bad >= t.c.Schedule.Patience:
 		return fmt.Sprintf("no better validation mAP in %d epoch(s)", t.p.Bad)
-	case hasVal && t.c.MaxDrop > 0 && drop > t.c.MaxDrop:
+	case hasVal && t.c.Schedule.MaxDrop > 0 && drop > t.c.Schedule.MaxDrop:
 		return fmt.Sprintf("validation mAP %.2f below the best", drop)
 	}
 	return ""
@@ -389,7 +400,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 	usable := len(t.l.usable())
 	order := t.random.Permutation(usable)
 	var flip []bool
-	if *t.c.Flip {
+	if *t.c.Data.Flip {
 		flip = make([]bool, usable)
 		for i := range flip {
 			flip[i] = t.random.RandomSample() < 0.5
@@ -399,7 +410,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 		return err
 	}
 	t.l.setTraining(true)
-	t.freeze(n <= t.c.FreezeEpochs)
+	t.freeze(n <= t.c.Schedule.FreezeEpochs)
 	begun, seen := time.Now(), 0
 	var worked time.Duration // the rest is the loader's
 	for v, err := range t.l.batches(ctx, order, flip, t.p.Batch) {
@@ -410,7 +421,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 		if err := ctx.Err(); err != nil && t.procs == nil { // processes stop together, after a step
 			return err
 		}
-		if t.c.MaxSteps > 0 && t.p.Step >= t.c.MaxSteps {
+		if t.c.Run.MaxSteps > 0 && t.p.Step >= t.c.Run.MaxSteps {
 			return errBudget
 		}
 		t.setRates()
@@ -445,16 +456,37 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 			return err
 		}
 		worked += time.Since(got)
-		if t.c.Mode == FineTune {
+		if t.c.Model.Mode == config.FineTune {
 			all := time.Since(begun)
-			t.ev.step(Step{Phase: "train", Epoch: n, Epochs: t.c.Epochs, Done: t.p.Images, Total: usable, Loss: t.p.LossSum / float64(max(t.p.Images, 1)), ImagesPerSec: float64(seen) / all.Seconds(), Waited: (all - worked).Seconds() / all.Seconds()})
+			t.ev.step(
+				Step{
+					Phase:        "train",
+					Epoch:        n,
+					Epochs:       t.c.Schedule.Epochs,
+					Done:         t.p.Images,
+					Total:        usable,
+					Loss:         t.p.LossSum / float64(max(t.p.Images, 1)),
+					ImagesPerSec: float64(seen) / all.Seconds(),
+					Waited:       (all - worked).Seconds() / all.Seconds(),
+				},
+			)
 		}
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if t.c.Mode == Frozen {
-		t.ev.step(Step{Phase: "train", Epoch: n, Epochs: t.c.Epochs, Done: t.p.Images, Total: usable, Loss: t.p.LossSum / float64(max(t.p.Images, 1)), ImagesPerSec: float64(seen) / time.Since(begun).Seconds()})
+	if t.c.Model.Mode == config.Frozen {
+		t.ev.step(
+			Step{
+				Phase:        "train",
+				Epoch:        n,
+				Epochs:       t.c.Schedule.Epochs,
+				Done:         t.p.Images,
+				Total:        usable,
+				Loss:         t.p.LossSum / float64(max(t.p.Images, 1)),
+				ImagesPerSec: float64(seen) / time.Since(begun).Seconds(),
+			},
+		)
 	}
 	return nil
 }
@@ -465,7 +497,7 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valSco
 	val, rows := t.ds.Rows(data.Val), t.ds.Rows(data.Test)
 	against := t.ds.Labels
 	if rec.ValObserved = t.valObserved(); rec.ValObserved {
-		if against = shown(t.ds, val); against == nil && t.c.ValLabels == "single" {
+		if against = shown(t.ds, val); against == nil && t.c.Data.ValLabels == "single" {
 			return nil, nil, false, fmt.Errorf("%w: %s has no observed labels to validate on", ErrData, t.ds.Name)
 		}
 	}
@@ -474,7 +506,7 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valSco
 	raw := math.Inf(-1) // validation mAP of the weights themselves
 	var rawScores *Scores
 	if t.ema != nil {
-		if t.c.EMABest && hasVal {
+		if t.c.Optim.EMABest && hasVal {
 			if rawScores, raw, err = t.mAP(ctx, "validate", n, val, against); err != nil {
 				return nil, nil, false, err
 			}
@@ -496,7 +528,7 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valSco
 		rec.ValMAP, rec.Average, valScores = raw, false, rawScores
 		t.ema.Swap()
 	}
-	rec.NoTest = t.c.NoTest || !labelled(t.ds, data.Test) || len(rows) == 0
+	rec.NoTest = t.c.Data.NoTest || !labelled(t.ds, data.Test) || len(rows) == 0
 	if !rec.NoTest {
 		if test, rec.TestMAP, err = t.mAP(ctx, "test", n, rows, t.ds.Labels); err != nil {
 			return nil, nil, false, err
@@ -507,7 +539,9 @@ func (t *trainer) evaluate(ctx context.Context, n int, rec *EpochRecord) (valSco
 
 // valObserved says whether validation is scored against observed labels: where that is asked for, and where its rows
 // have no full ones.
-func (s *session) valObserved() bool { return s.c.ValLabels == "single" || !labelled(s.ds, data.Val) }
+func (s *session) valObserved() bool {
+	return s.c.Data.ValLabels == "single" || !labelled(s.ds, data.Val)
+}
 
 // scoringNotes say what the scores of a run mean where they are not those of full labels.
 func (s *session) scoringNotes() {
@@ -518,7 +552,7 @@ func (s *session) scoringNotes() {
 	} else if s.valObserved() {
 		s.ev.note("val mAP is against the observed labels, where what is not observed counts as absent: it is lower than with full labels, and chooses the epoch")
 	}
-	if s.c.NoTest {
+	if s.c.Data.NoTest {
 		s.ev.note("test mAP: n/a, because the run leaves the test part alone (no_test)")
 	} else if len(s.ds.Rows(data.Test)) == 0 || !labelled(s.ds, data.Test) {
 		s.ev.note("test mAP: n/a, because no test row has full labels")
@@ -607,21 +641,21 @@ func (t *trainer) trainScores(ctx context.Context, n int) (*torch.Tensor, error)
 
 // keepBest writes the model of the best epoch so far.
 func (t *trainer) keepBest(rec EpochRecord, test *Scores) error {
-	if t.dir.path == "" {
+	if t.dir.Path() == "" {
 		return nil
 	}
 	if rec.Average {
 		t.ema.Swap()
 		defer t.ema.Swap()
 	}
-	if err := errors.Join(t.l.save(filepath.Join(t.dir.path, "model")), t.keepEstimates()); err != nil {
+	if err := errors.Join(t.l.save(filepath.Join(t.dir.Path(), "model")), t.keepEstimates()); err != nil {
 		return err
 	}
 	if test == nil {
 		return nil
 	}
-	if err := test.write(t.dir.path); err != nil {
+	if err := t.dir.TestScores(test); err != nil {
 		return err
 	}
-	return t.dir.json("test_scores.json", summary(test, rec))
+	return t.dir.JSON("test_scores.json", summary(test, rec))
 }

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"unsafe"
 
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/rundir"
 )
 
 // Verification is what Verify found.
@@ -24,7 +26,7 @@ type Verification struct {
 // Verify replays the first steps of a run, up to 20, and compares the weights after each with those that the run
 // recorded.
 func Verify(ctx context.Context, dir string, ev Events) (*Verification, error) {
-	c, err := ReadRun(dir)
+	c, err := rundir.Read(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -32,11 +34,11 @@ func Verify(ctx context.Context, dir string, ev Events) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Run = ""
-	if c, err = c.prepare(); err != nil {
+	c.Run.Dir = ""
+	if c, err = prepare(c); err != nil {
 		return nil, err
 	}
-	c.MaxSteps = len(want)
+	c.Run.MaxSteps = len(want)
 	var got []string
 	err = compute.Guard(func() error { return replay(ctx, c, ev, &got) })
 	if err != nil {
@@ -56,8 +58,8 @@ func Verify(ctx context.Context, dir string, ev Events) (*Verification, error) {
 	return v, nil
 }
 
-func replay(ctx context.Context, c Config, ev Events, trace *[]string) error {
-	_, err := run(ctx, c, ev, false, func(t *trainer) { t.traced, *trace = true, t.p.Trace })
+func replay(ctx context.Context, c config.Config, ev Events, trace *[]string) error {
+	_, err := run(ctx, c, RunOptions{Events: ev}, false, func(t *trainer) { t.traced, *trace = true, t.p.Trace })
 	var stopped *StoppedError
 	if errors.As(err, &stopped) && errors.Is(stopped.Cause, errBudget) {
 		return nil

@@ -15,34 +15,17 @@ import (
 // strongView numbers the draws of the strong view; the weak view's only draw is the recipe's flip.
 const strongView = 1
 
-// Strong views by name. What repaints pictures (Cutout's rectangle of one colour, jitter, inversion) takes labels away
-// that name colours; a crop keeps them.
-var strongViews = map[string]func(side int) augment.Pipeline{
-	"lac":       augment.LACStrong,
-	"lac-paper": augment.LACPaper,
-	"ignore":    augment.Ignore,
-	"crop": func(n int) augment.Pipeline {
-		return augment.Pipeline{augment.RandomFlip(), augment.RandomResizedCrop{W: n, H: n, Scale: [2]float64{0.5, 1}, Filter: pixel.Bilinear}}
-	},
-}
-
-// StrongViews are the names of the strong views of methods that compare two, the default first, then the default of the
-// paper's form: lac is that of LAC's released code (flip, Cutout, RandAugment, colour jitter, grey), lac-paper has no
-// jitter and no grey, crop is a flip and a crop of half the area or more, ignore IGNORE's flip and three operations of
-// torchvision's RandAugment.
-func StrongViews() []string { return []string{"lac", "lac-paper", "crop", "ignore"} }
-
 // strong turns the images of a view into their strongly augmented, normalised tensor. Its flips are drawn apart from
 // the weak view's. Draws depend on (seed, epoch, row), nothing else.
 func (f *fineTune) strong(v *view, epoch int) (*torch.Tensor, error) {
 	per := 3 * f.size * f.size
 	n := len(v.places)
 	x := make([]byte, n*per)
-	p := strongViews[f.c.StrongView](f.size)
+	p := f.c.Method.Strong(f.size)
 	for i := range n {
 		at := v.from + i
 		img := &pixel.RGB{W: f.size, H: f.size, Pix: append([]byte(nil), v.images.Images[at]...)}
-		img, err := p.Apply(img, augment.Draw(uint64(f.c.Seed), epoch, v.images.Rows[at], strongView))
+		img, err := p.Apply(img, augment.Draw(uint64(f.c.Run.Seed), epoch, v.images.Rows[at], strongView))
 		if err != nil {
 			return nil, fmt.Errorf("the strong view of %s: %w", f.ds.Images[v.images.Rows[at]], err)
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/spml/rundir"
 )
 
 // TestOneWriter: while a process trains in a folder, another one is refused by the first one's id and host, be it a new
@@ -35,27 +37,27 @@ func TestOneWriter(t *testing.T) {
 	}
 	require.NoError(t, first.Process.Signal(syscall.SIGSTOP)) // in the middle of its work
 	host, _ := os.Hostname()
-	busy := &BusyError{What: run, Process: first.Process.Pid, Host: host}
+	busy := &rundir.BusyError{What: run, Process: first.Process.Pid, Host: host}
 	c := small(dir, "em")
-	c.Run = run
-	_, err = Run(context.Background(), c, Events{})
+	c.Run.Dir = run
+	_, err = Run(context.Background(), c, RunOptions{})
 	require.Equal(t, busy, err)
-	_, err = Resume(context.Background(), run, nil, Events{})
+	_, err = Resume(context.Background(), run, nil, RunOptions{})
 	require.Equal(t, busy, err)
 	shared := small(dir, "lac")
-	shared.StageOne, shared.Run, shared.DecoderDim = run, filepath.Join(t.TempDir(), "other"), 32
-	_, err = Run(context.Background(), shared, Events{})
-	var other *BusyError
+	shared.Stages.First, shared.Run.Dir, shared.Model.DecoderDim = run, filepath.Join(t.TempDir(), "other"), 32
+	_, err = Run(context.Background(), shared, RunOptions{})
+	var other *rundir.BusyError
 	require.ErrorAs(t, err, &other)
 	require.Equal(t, busy, other)
-	_, err = ReadRun(run)
+	_, err = rundir.Read(run)
 	require.NoError(t, err)
 
 	require.NoError(t, first.Process.Kill())
 	_ = first.Wait()
-	_, err = Resume(context.Background(), run, nil, Events{})
+	_, err = Resume(context.Background(), run, nil, RunOptions{})
 	require.NoError(t, err)
 	got, _ := newestSum(t, run)
 	require.Equal(t, want, got)
-	require.NoFileExists(t, filepath.Join(run, lockFile), "nothing is left of it")
+	require.NoFileExists(t, filepath.Join(run, rundir.LockFile), "nothing is left of it")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/torch"
@@ -16,19 +17,21 @@ const zeroShotTau = 0.01
 // ZeroShot scores the test part of a configuration's data set by its image-text model alone: the softmax over the
 // classes of the cosines with "a photo of a {name}.", τ = 0.01. It gives the scores and their mAP in percent. Photos
 // that cannot be read are left out.
-func ZeroShot(ctx context.Context, c Config) (scores *Scores, mAP float64, err error) {
-	def(&c.Method, "vlpl")
-	if c, err = c.prepare(); err != nil {
+func ZeroShot(ctx context.Context, c config.Config) (scores *Scores, mAP float64, err error) {
+	if c.Method.ID == "" {
+		c.Method.ID = "vlpl"
+	}
+	if c, err = prepare(c); err != nil {
 		return nil, 0, err
 	}
-	if c.Clip == "" {
-		return nil, 0, &ConfigError{Msg: "zero-shot scores want --clip MODEL"}
+	if c.Pseudo.Clip == "" {
+		return nil, 0, &config.Error{Msg: "zero-shot scores want --clip MODEL"}
 	}
 	if err := torch.Available(); err != nil {
 		return nil, 0, err
 	}
 	err = compute.Guard(func() error {
-		ds, err := Open(c)
+		ds, err := c.Data.Open()
 		if err != nil {
 			return err
 		}
@@ -38,21 +41,21 @@ func ZeroShot(ctx context.Context, c Config) (scores *Scores, mAP float64, err e
 		if !ok || len(rows) == 0 || !labelled(ds, data.Test) {
 			return fmt.Errorf("%w: %s has no test photos with full labels", ErrData, ds.Name)
 		}
-		d, _, err := compute.Choose(c.Device)
+		d, _, err := compute.Choose(c.Run.Device)
 		if err != nil {
 			return err
 		}
-		m, err := c.openClip(d)
+		m, err := c.OpenClip(d)
 		if err != nil {
 			return err
 		}
 		defer m.Close()
-		set, err := vlm.Preset(vlm.VLPL, "", vlm.Default)
+		set, err := vlm.Published(vlm.VLPL, "", vlm.Default)
 		if err != nil {
 			return err
 		}
-		set.Tau, set.ApplyEXIF, set.MaxPixels = zeroShotTau, c.Pixels().ApplyEXIF, int64(c.MaxPixels)
-		if set.Names, err = c.prompts(); err != nil {
+		set.Tau, set.ApplyEXIF, set.MaxPixels = zeroShotTau, c.Data.Pixels().ApplyEXIF, int64(c.Data.MaxPixels)
+		if set.Names, err = c.Pseudo.Names(); err != nil {
 			return err
 		}
 		l, err := vlm.New(ctx, m, ds.Classes, set)

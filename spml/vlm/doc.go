@@ -2,7 +2,7 @@
 //
 // # Use
 //
-//	s, err := vlm.Preset(vlm.DAMP, "voc", vlm.Default)
+//	s, err := vlm.Published(vlm.DAMP, "voc", vlm.Default)
 //	l, err := vlm.New(ctx, model, ds.Classes, s)
 //	sum, err := l.Run(ctx, ds, vlm.Outputs{Labels: "labels.npy"}, vlm.Events{})
 //
@@ -12,7 +12,8 @@
 // # Labels
 //
 // 1 is a positive, -1 a negative, 0 unknown. Observed labels always stay. A photo that cannot be read keeps its observed labels alone and is named once.
-// The numbers and forms are those of Preset; scores are shares that sum to 1 over the classes, so thresholds are low.
+// The numbers and forms are those of Published; scores are shares that sum to 1 over the classes, so thresholds are
+// low.
 //
 // # Differences from the released programs
 //

@@ -22,7 +22,7 @@ func ExampleLabeller_Label() {
 		panic(err)
 	}
 	defer m.Close()
-	settings, err := vlm.Preset(vlm.VLPL, "", vlm.Default)
+	settings, err := vlm.Published(vlm.VLPL, "", vlm.Default)
 	if err != nil {
 		panic(err)
 	}

@@ -59,7 +59,7 @@ func TestPhotosToLabels(t *testing.T) {
 		observed[i*len(classes)+golden.Observed[i]] = 1
 	}
 	for _, c := range golden.Cases {
-		s, err := vlm.Preset(c.Method, "", c.Form)
+		s, err := vlm.Published(c.Method, "", c.Form)
 		require.NoError(t, err)
 		s.Tau, s.Theta, s.Delta, s.TextFeatures = c.Tau, c.Theta, c.Delta, text
 		if c.Method == vlm.DAMP {

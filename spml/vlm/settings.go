@@ -31,10 +31,10 @@ const (
 	Count   = "count" // DAMP with the floor(Δ·C) lowest for negatives, positives or not
 )
 
-// Presets are the data sets whose numbers the papers give.
-func Presets() []string { return []string{"voc", "coco", "nus", "cub"} }
+// DataSets are those whose numbers the papers give.
+func DataSets() []string { return []string{"voc", "coco", "nus", "cub"} }
 
-// Settings are the choices of a labeller; [Preset] fills them.
+// Settings are the choices of a labeller; [Published] fills them.
 type Settings struct {
 	Method Method `json:"method"`
 	Form   string `json:"form"`
@@ -87,7 +87,7 @@ type numbers struct {
 	prompted         bool // whether VLPL's released text features are of prompts, not of bare names
 }
 
-var presets = map[string]numbers{
+var published = map[string]numbers{
 	"":     {tau: 0.01, theta: 0.3, dTau: 0.01, nu: 0.3, codeNu: 0.3, zeta: 0.5, topK: 3, grid: 4, topU: 0, delta: 0.2, graphTau: 0.3, prompted: true},
 	"voc":  {tau: 0.03, theta: 0.3, dTau: 0.01, nu: 0.1, codeNu: 0, zeta: 0.5, topK: 3, grid: 4, topU: 20, delta: 0.2, graphTau: 0.3},
 	"coco": {tau: 0.01, theta: 0.3, dTau: 0.01, nu: 0.3, codeNu: 0.3, zeta: 0.5, topK: 3, grid: 4, topU: 62, delta: 0.3, graphTau: 0.2},
@@ -95,15 +95,21 @@ var presets = map[string]numbers{
 	"cub":  {tau: 0.03, theta: 0.01, dTau: 0.1, nu: 0.005, codeNu: 0.005, zeta: 0.005, topK: 32, grid: 5, topU: 312, delta: 0.2, graphTau: 0.3, prompted: true},
 }
 
-// Preset gives a method's settings for a data set of [Presets], or "" for any other, in a form. VLPL has δ = 0, as in
+// Published gives a method's settings for a data set of [DataSets], or "" for any other, in a form. VLPL has δ = 0,
+// as in
 // the paper's final method.
 //
 // Sources: Xing et al. 2024 (VLPL), section 4 and the command line of mvrl/VLPL @ ed09b59; AEVLP's supplement, Table 3,
 // and Fsoft-AIC/AEVLP @ 0bad82a, config.py (τ′, u, e) and configs/*.json (g, Δ).
-func Preset(m Method, dataset, form string) (Settings, error) {
-	n, ok := presets[dataset]
+func Published(m Method, dataset, form string) (Settings, error) {
+	n, ok := published[dataset]
 	if !ok {
-		return Settings{}, fmt.Errorf("%w: there is no preset %q; there are %s", ErrSettings, dataset, strings.Join(Presets(), ", "))
+		return Settings{}, fmt.Errorf(
+			"%w: no published numbers for the data set %q; there are some for %s",
+			ErrSettings,
+			dataset,
+			strings.Join(DataSets(), ", "),
+		)
 	}
 	s := Settings{Method: m, Form: form, Templates: []string{"a photo of a {name}."}, Preprocess: "squash", Batch: 32}
 	switch m {

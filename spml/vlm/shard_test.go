@@ -294,7 +294,7 @@ func TestReleasedTextFeatures(t *testing.T) {
 		require.NoError(t, err)
 		defer m.Close()
 		for _, name := range []string{"VOC20text_feature.npy", "VOC20text_feature_labelonly.npy"} {
-			s, err := vlm.Preset(vlm.VLPL, "voc", vlm.Code)
+			s, err := vlm.Published(vlm.VLPL, "voc", vlm.Code)
 			require.NoError(t, err)
 			s.TextFeatures, s.Batch = testroot.Shared(t, "data", "clip", "text_features_vit_l14_336", name), 16
 			l, err := vlm.New(t.Context(), m, ds.Classes, s)

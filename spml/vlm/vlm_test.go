@@ -80,7 +80,7 @@ func model(t *testing.T) *clip.Model {
 }
 
 func settings(t *testing.T, m vlm.Method, form string, batch int) vlm.Settings {
-	s, err := vlm.Preset(m, "coco", form)
+	s, err := vlm.Published(m, "coco", form)
 	require.NoError(t, err)
 	s.Batch, s.Seed = batch, 7
 	if m == vlm.DAMP {
@@ -398,7 +398,7 @@ func BenchmarkLabels(b *testing.B) {
 	const photos, c = 1024, 80
 	for _, method := range []vlm.Method{vlm.VLPL, vlm.DAMP} {
 		b.Run(string(method), func(b *testing.B) {
-			s, err := vlm.Preset(method, "coco", vlm.Default)
+			s, err := vlm.Published(method, "coco", vlm.Default)
 			require.NoError(b, err)
 			global := torch.Rand([]int{photos, c}, torch.Float32).MulScalar(0.3)
 			tiles := torch.Rand([]int{16, photos, c}, torch.Float32).MulScalar(0.3)
@@ -450,7 +450,7 @@ func TestErrors(t *testing.T) {
 	x = s
 	x.Form = vlm.Count
 	wants(x, m, "no form")
-	_, err = vlm.Preset(vlm.VLPL, "imagenet", "")
+	_, err = vlm.Published(vlm.VLPL, "imagenet", "")
 	require.ErrorContains(t, err, "voc, coco, nus, cub")
 
 	blind, _, err := clip.Builtin()

@@ -18,6 +18,8 @@ import (
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/audit"
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -26,7 +28,7 @@ type auditRecord struct {
 	*audit.Table
 	Run     string             `json:"run"`
 	Data    string             `json:"data"`
-	Options string             `json:"data_options,omitempty"`
+	Options config.DataOptions `json:"data_options,omitzero"`
 	Clip    string             `json:"clip,omitempty"`
 	K       int                `json:"neighbours"`
 	Weights map[string]float64 `json:"weights,omitempty"`
@@ -39,7 +41,8 @@ type auditFlags struct {
 	load                                 loadFlags
 	run, clip, out, of, progress, prefix string
 	dtype, size, photosIn                string
-	from, options                        string
+	from                                 string
+	options                              config.DataOptions
 	parts, templates                     []string
 	weights                              map[string]string
 	top, photos, k                       int
@@ -76,7 +79,7 @@ what it rests on. spml audit import takes back the page's or the table's CSV, La
 	f := cmd.Flags()
 	f.StringVar(&o.run, "run", "", "run directory of the model")
 	f.StringVar(&o.from, "data", "", "another data set, in any format of spml data formats, with the run's classes")
-	f.StringVar(&o.options, "data-options", "", dataOptionHelp)
+	addDataOptions(f, &o.options)
 	f.StringSliceVar(&o.parts, "part", nil, "train, val, test; several with commas (default: all rows)")
 	f.StringVar(&o.of, "labels", "", "which labels: observed (what training may see) or full (what is 0 there) (default: observed where there are some)")
 	f.StringVar(&o.clip, "clip", "", "folder or file of a CLIP, or builtin: the small one that knows drawn shapes only")
@@ -142,7 +145,7 @@ func (o *auditFlags) audit(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	config, err := train.ReadRun(o.run)
+	settings, err := rundir.Read(o.run)
 	if err != nil {
 		return err
 	}
@@ -150,7 +153,7 @@ func (o *auditFlags) audit(cmd *cobra.Command) (err error) {
 		return err
 	}
 	if c.EXIF = o.pixels.exif; c.EXIF == "" {
-		c.EXIF = config.EXIF
+		c.EXIF = settings.Data.EXIF
 	}
 	o.pixels.exif = c.EXIF
 	if o.load.pixels, err = o.pixels.options(); err != nil {
@@ -158,7 +161,7 @@ func (o *auditFlags) audit(cmd *cobra.Command) (err error) {
 	}
 	if o.clip != "" {
 		path := o.clip
-		if path == train.BuiltinClip {
+		if path == config.BuiltinClip {
 			path = ""
 		}
 		if c.Clip, err = openClip(cmd, path, o.load, o.dtype, o.size, 0, nil); err != nil {
@@ -177,7 +180,17 @@ func (o *auditFlags) audit(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	rec := auditRecord{Table: t, Run: o.run, Data: config.Data, Options: config.DataOptions, Clip: o.clip, K: o.k, Parts: o.parts, Listed: len(t.Candidates), Command: commandLine()}
+	rec := auditRecord{
+		Table:   t,
+		Run:     o.run,
+		Data:    settings.Data.Path,
+		Options: settings.Data.Options,
+		Clip:    o.clip,
+		K:       o.k,
+		Parts:   o.parts,
+		Listed:  len(t.Candidates),
+		Command: commandLine(),
+	}
 	if o.from != "" {
 		rec.Data, rec.Options = o.from, o.options
 	}
@@ -342,11 +355,11 @@ func openAudited(dir string) (*data.Dataset, *auditRecord, error) {
 	if err := json.Unmarshal(b, rec); err != nil || rec.Table == nil {
 		return nil, nil, fmt.Errorf("%w: %s is damaged: %v", audit.ErrDecisions, file, err)
 	}
-	c, err := train.ReadRun(rec.Run)
+	c, err := rundir.Read(rec.Run)
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Data, c.DataOptions = rec.Data, rec.Options
+	c.Data.Path, c.Data.Options = rec.Data, rec.Options
 	ds, err := train.OpenData(rec.Run, c)
 	if err != nil {
 		return nil, nil, err

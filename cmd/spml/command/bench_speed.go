@@ -18,6 +18,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
@@ -136,9 +137,9 @@ func newBenchData() *cobra.Command {
 			return err
 		}
 		var ds *data.Dataset
-		if args[0] == train.ShapesName {
+		if args[0] == config.Shapes {
 			seed := uint32(1200)
-			ds, err = train.Open(train.Config{Data: train.ShapesName, DataSeed: &seed})
+			ds, err = config.Data{Path: config.Shapes, Seed: &seed}.Open()
 		} else {
 			ds, err = openData(args[0], flags)
 		}
@@ -315,10 +316,10 @@ func newBenchTrain() *cobra.Command {
 				return err
 			}
 			if len(methods) == 0 {
-				methods = []string{c.Method}
+				methods = []string{c.Method.ID}
 			}
 			for i, m := range methods {
-				c.Method = m
+				c.Method.ID = m
 				var step, score []float64
 				var p *train.Plan
 				for range rounds {
@@ -334,7 +335,9 @@ func newBenchTrain() *cobra.Command {
 					return err
 				}
 				at := step[len(step)/2]
-				if err := t.add(cmd.OutOrStdout(), i == 0, full.Backbone, full.Method, full.Mode, float64(full.BatchSize)/at, 1000*at, full.BatchSize, full.ImageSize, 32/score[len(score)/2],
+				if err := t.add(cmd.OutOrStdout(), i == 0,
+					full.Model.Backbone, full.Method.ID, full.Model.Mode,
+					float64(full.Optim.BatchSize)/at, 1000*at, full.Optim.BatchSize, full.Data.ImageSize, 32/score[len(score)/2],
 					rounds*p.Measured, float64(p.ResidentBytes)/1e6); err != nil {
 					return err
 				}

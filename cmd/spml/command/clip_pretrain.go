@@ -64,7 +64,7 @@ Several processes share each batch where a launcher starts them; the loss sees t
 			} else if pairs, err = pretrain.OpenCSV(data, s.Model, uint64(s.Seed)); err != nil {
 				return err
 			}
-			ctx, procs, err := train.Join(cmd.Context(), 0)
+			procs, err := train.Join(0)
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ Several processes share each batch where a launcher starts them; the loss sees t
 				s.Device = torch.CPU
 			}
 			last := time.Now()
-			m, err := pretrain.RunGroup(ctx, procs.Group(), s, pairs, pretrain.Events{Step: func(p pretrain.Step) {
+			m, err := pretrain.RunGroup(cmd.Context(), procs.Group(), s, pairs, pretrain.Events{Step: func(p pretrain.Step) {
 				if first && (p.Step == p.Steps || r.kind != progressOff && time.Since(last) > 5*time.Second) {
 					last = time.Now()
 					r.note(fmt.Sprintf("step %d/%d  loss %.4f  scale %.1f  %.0f pairs/s  %s left", p.Step, p.Steps, p.Loss, p.Scale, p.PairsPerSec, p.EstimatedLeft.Round(time.Second)))

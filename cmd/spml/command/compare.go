@@ -12,8 +12,8 @@ import (
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/recipe"
-	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch/dist"
 )
 
@@ -288,7 +288,7 @@ was.
 			}
 			points, err := s.Points()
 			if err != nil {
-				return &train.ConfigError{Msg: err.Error()}
+				return &config.Error{Msg: err.Error()}
 			}
 			var v []compare.Variant
 			for i, p := range points {

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/recipe"
-	"github.com/gospml/gospml/spml/train"
 )
 
 // tuning are the flags of compare that choose each method's settings on validation before the methods are compared.
@@ -64,7 +64,7 @@ func (t *tuning) tuning(o compare.Options) (*compare.Tuning, error) {
 			}
 			points, err := s.Points()
 			if err != nil {
-				return nil, &train.ConfigError{Msg: err.Error()}
+				return nil, &config.Error{Msg: err.Error()}
 			}
 			common, commonSource = times(common, points), append(commonSource, s.Source)
 			continue
@@ -92,7 +92,7 @@ func (t *tuning) tuning(o compare.Options) (*compare.Tuning, error) {
 	if len(shared.Grid) > 0 {
 		points, err := shared.Points()
 		if err != nil {
-			return nil, &train.ConfigError{Msg: err.Error()}
+			return nil, &config.Error{Msg: err.Error()}
 		}
 		common, commonSource = times(common, points), append(commonSource,
 			"--grid "+strings.Join(sortedKeys(anyMap(shared.Grid)), ", "))
@@ -133,12 +133,12 @@ func methodGrid(v compare.Variant, settings map[string]any, own map[string]*reci
 		stages = []recipe.Sweep{*s}
 	case own[method] != nil:
 		stages = []recipe.Sweep{*own[method]}
-	case method == train.DualCoOp: // a model, whose loss is another's
+	case method == config.DualCoOp: // a model, whose loss is another's
 	default:
 		preset, _ := v.Over(settings)["preset"].(string)
 		var err error
 		if stages, err = recipe.Tuning(method, preset); err != nil {
-			return compare.Grid{}, &train.ConfigError{Msg: strings.TrimPrefix(err.Error(), "loss: ")}
+			return compare.Grid{}, &config.Error{Msg: strings.TrimPrefix(err.Error(), "loss: ")}
 		}
 	}
 	grid := compare.Grid{Source: noGrid}
@@ -146,7 +146,7 @@ func methodGrid(v compare.Variant, settings map[string]any, own map[string]*reci
 	for _, s := range stages {
 		points, err := s.Points()
 		if err != nil {
-			return grid, &train.ConfigError{Msg: err.Error()}
+			return grid, &config.Error{Msg: err.Error()}
 		}
 		grid.Stages = append(grid.Stages, points)
 		sources = append(sources, s.Source)
@@ -189,7 +189,7 @@ func addGrid(s *recipe.Sweep, text string) error {
 		if strings.HasPrefix(key, "params.") {
 			x, err = strconv.ParseFloat(v, 64)
 		} else {
-			x, err = train.ParseSetting(key, v)
+			x, err = config.Parse(key, v)
 		}
 		if err != nil {
 			return usageError{fmt.Errorf("--grid %q: %w", text, err)}

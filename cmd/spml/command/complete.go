@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/recipe"
 	"github.com/gospml/gospml/spml/reproduce"
 	"github.com/gospml/gospml/spml/train"
@@ -19,8 +20,9 @@ type completion = func(cmd *cobra.Command, args []string, typed string) ([]strin
 // addCompletion gives every command of a tree values for its flags and arguments, by what they are called.
 func addCompletion(cmd *cobra.Command) {
 	for name, f := range map[string]completion{
-		"method": completeLoss, "methods": methodList, "recipe": recipes, "backbone": fixed(backbone.Names()...), "mode": fixed(train.Frozen, train.FineTune),
-		"head":     fixed(train.HeadLinear, train.HeadBoostLU, train.HeadDecoder, train.HeadMLDecoder),
+		"method": completeLoss, "methods": methodList, "recipe": recipes,
+		"backbone": fixed(backbone.Names()...), "mode": fixed(config.Frozen, config.FineTune),
+		"head":     fixed(config.HeadLinear, config.HeadBoostLU, config.HeadDecoder, config.HeadMLDecoder),
 		"progress": fixed(progressAuto, progressBar, progressPlain, progressJSON, progressOff),
 		"as":       fixed(reproduce.DataSets...),
 		"part":     fixed("train", "val", "test"), "label": classesOfRun, "data": dataSets,
@@ -90,7 +92,7 @@ func papers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirectiv
 }
 
 func dataSets(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return []string{described(train.ShapesName, "drawn pictures")}, cobra.ShellCompDirectiveDefault
+	return []string{described(config.Shapes, "drawn pictures")}, cobra.ShellCompDirectiveDefault
 }
 
 // runsThenFiles completes run directories for the first arguments, files after them.

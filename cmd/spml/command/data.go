@@ -14,10 +14,20 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/stat"
 	"github.com/gospml/gospml/internal/plain"
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/config"
 )
 
 const dataOptionHelp = "choices of the data set, NAME=VALUE joined by commas: format, set, images, classes, labels, difficult, empty, missing, unknown (see spml data show --help)"
+
+// addDataOptions adds the flag of a data set's choices.
+func addDataOptions(f *pflag.FlagSet, o *config.DataOptions) {
+	f.Var(dataOptionsFlag{o}, "data-options", dataOptionHelp)
+}
+
+type dataOptionsFlag struct{ *config.DataOptions }
+
+func (f dataOptionsFlag) Set(s string) error { return f.UnmarshalText([]byte(s)) }
+func (dataOptionsFlag) Type() string         { return "string" }
 
 func newData() *cobra.Command {
 	cmd := &cobra.Command{
@@ -76,13 +86,13 @@ func openData(path string, flags func() (data.Options, error)) (*data.Dataset, e
 
 // openAny opens a data set, or the drawn pictures by their name, unless a folder is called so.
 func openAny(path string, o data.Options) (*data.Dataset, error) {
-	if path == train.ShapesName {
+	if path == config.Shapes {
 		if _, err := os.Stat(path); err != nil {
-			c, err := train.Config{Data: path, Method: "an", DataSeed: &o.Seed}.Resolve()
+			c, err := config.Config{Data: config.Data{Path: path, Seed: &o.Seed}, Method: config.Method{ID: "an"}}.Resolve()
 			if err != nil {
 				return nil, err
 			}
-			return train.Open(c)
+			return c.Data.Open()
 		}
 	}
 	return data.Open(path, o)

@@ -16,9 +16,9 @@ import (
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/report"
-	"github.com/gospml/gospml/spml/train"
 )
 
 // demoMethods are the rows of the demo's table; AN is the baseline. VLPL's temperature and threshold are those of
@@ -32,9 +32,21 @@ var demoMethods = []struct {
 	{"ROLE: labels estimated beside the model", compare.Variant{Name: "role", Set: map[string]any{"method": "role"}}},
 	{"GR: a loss for false negatives", compare.Variant{Name: "gr", Set: map[string]any{"method": "gr"}}},
 	{"EM: what is not known stays unknown", compare.Variant{Name: "em", Set: map[string]any{"method": "em"}}},
-	{"EM on LAC's label-wise decoder", compare.Variant{Name: demoDecoder, Set: map[string]any{"method": "em", "head": "decoder", "decoder_dim": int64(64), "lr": 1e-3,
-		"optimizer": "adamw", "weight_decay": 0.01, "schedule": "onecycle", "pct_start": 0.2}}},
-	{"VLPL: labels from the small CLIP", compare.Variant{Name: "vlpl", Set: map[string]any{"method": "vlpl", "clip": train.BuiltinClip, "pseudo_options": "tau=0.05;theta=0.15"}}},
+	{
+		"EM on LAC's label-wise decoder",
+		compare.Variant{
+			Name: demoDecoder,
+			Set: map[string]any{"method": "em", "head": "decoder", "decoder_dim": int64(64), "lr": 1e-3,
+				"optimizer": "adamw", "weight_decay": 0.01, "schedule": "onecycle", "pct_start": 0.2},
+		},
+	},
+	{
+		"VLPL: labels from the small CLIP",
+		compare.Variant{
+			Name: "vlpl",
+			Set:  map[string]any{"method": "vlpl", "clip": config.BuiltinClip, "pseudo_options": "tau=0.05;theta=0.15"},
+		},
+	},
 	{"BCE: all labels (upper bound)", compare.Variant{Name: "bce", Set: map[string]any{"method": "bce"}}},
 }
 
@@ -57,7 +69,7 @@ where it was.`,
 			if dir == "" {
 				dir = "spml-demo"
 			}
-			settings, seeds := map[string]any{"data": train.ShapesName, "epochs": int64(5), "threads": int64(1)}, []uint32{1, 2}
+			settings, seeds := map[string]any{"data": config.Shapes, "epochs": int64(5), "threads": int64(1)}, []uint32{1, 2}
 			if quick {
 				dir += "-quick"
 				settings["epochs"], seeds = int64(1), seeds[:1]
@@ -168,11 +180,15 @@ func demoAttention(ctx context.Context, errs io.Writer, dir string, seed uint32)
 // chanceLevel is the mAP of random scores on the test pictures of a seed: the mean share of positives over the classes,
 // in percent.
 func chanceLevel(seed uint32) (float64, error) {
-	c, err := train.Config{Data: train.ShapesName, Method: "an", Seed: seed}.Resolve()
+	c, err := config.Config{
+		Data:   config.Data{Path: config.Shapes},
+		Method: config.Method{ID: "an"},
+		Run:    config.Run{Seed: seed},
+	}.Resolve()
 	if err != nil {
 		return 0, err
 	}
-	ds, err := train.Open(c)
+	ds, err := c.Data.Open()
 	if err != nil {
 		return 0, err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/plain"
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
 )
@@ -78,7 +78,7 @@ func printFinding(w io.Writer, f finding) {
 }
 
 func examine(cmd *cobra.Command, say func(finding)) {
-	version, commit := train.BuildVersion()
+	version, commit := rundir.BuildVersion()
 	say(finding{"program", true, fmt.Sprintf("gospml %s %s, %s, %d cores", version, commit, runtime.Version(), runtime.NumCPU()), ""})
 	const setup = "spml setup"
 	st, err := native.Describe()

@@ -18,8 +18,8 @@ import (
 
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/reproduce"
-	"github.com/gospml/gospml/spml/train"
 )
 
 // dryFlags are those of the commands that can say what they would do. Without --measure nothing is read, so the answer
@@ -39,14 +39,14 @@ type setting struct {
 
 // settingsOf are all settings of a resolved configuration, in the order of the documentation, with every parameter of
 // its loss.
-func settingsOf(c train.Config) ([]setting, error) {
+func settingsOf(c config.Config) ([]setting, error) {
 	params, err := c.LossValues()
 	if err != nil {
 		return nil, err
 	}
 	values := c.AsSettings()
 	var out []setting
-	for _, x := range train.Settings() {
+	for _, x := range config.Settings() {
 		if x.Key != "params" {
 			out = append(out, setting{x.Key, values[x.Key]})
 			continue
@@ -60,11 +60,13 @@ func settingsOf(c train.Config) ([]setting, error) {
 
 // checkPaths tells what a run would stumble over first: a path that names nothing. A data set may be one of a folder's:
 // labels/voc for labels/voc_train.txt.
-func checkPaths(c train.Config) error {
-	for _, p := range []struct{ flag, path string }{{"data", c.Data}, {"weights", c.Weights}, {"clip", c.Clip}, {"init",
-		c.Init}, {"class-names", c.ClassNames}} {
-		if p.path == "" || p.flag == "class-names" && p.path == "cub" || p.path == train.ShapesName ||
-			p.path == train.BuiltinClip {
+func checkPaths(c config.Config) error {
+	for _, p := range []struct{ flag, path string }{
+		{"data", c.Data.Path}, {"weights", c.Model.Weights}, {"clip", c.Pseudo.Clip}, {"init", c.Model.Init},
+		{"class-names", c.Pseudo.ClassNames},
+	} {
+		if p.path == "" || p.flag == "class-names" && p.path == config.CUBNames || p.path == config.Shapes ||
+			p.path == config.BuiltinClip {
 			continue
 		}
 		_, err := os.Stat(p.path)
@@ -72,7 +74,7 @@ func checkPaths(c train.Config) error {
 			continue
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return &train.ConfigError{Msg: fmt.Sprintf("--%s %s: there is no such file or folder", p.flag, p.path)}
+			return &config.Error{Msg: fmt.Sprintf("--%s %s: there is no such file or folder", p.flag, p.path)}
 		}
 	}
 	return nil
@@ -94,7 +96,7 @@ func startingWith(path string) (names []string) {
 }
 
 // dryTrain prints what a run of c would have as settings.
-func dryTrain(cmd *cobra.Command, c train.Config, asJSON bool) error {
+func dryTrain(cmd *cobra.Command, c config.Config, asJSON bool) error {
 	c, err := c.Resolve()
 	if err != nil {
 		return err

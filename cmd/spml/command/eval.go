@@ -9,6 +9,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/plain"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -72,8 +73,13 @@ func newEval() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&part, "part", "test", "train, val or test")
 	f.StringVar(&o.Data, "data", "", "another data set, in any format of spml data formats")
-	f.StringVar(&o.DataOptions, "data-options", "", dataOptionHelp)
-	f.StringVar(&o.Device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
+	addDataOptions(f, &o.DataOptions)
+	f.StringVar(
+		&o.Device,
+		"device",
+		config.DeviceAuto,
+		"where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N",
+	)
 	f.StringVar(&o.EXIF, "exif", "", "orientation of photos: apply or ignore (default: as the run was trained)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")

@@ -14,8 +14,10 @@ import (
 	"github.com/gospml/gospml/data/pixel/parity"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/audit"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/metric/scorefile"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/third_party/native"
@@ -63,7 +65,7 @@ func isUsage(err error) bool {
 // exitCode classifies an error. Order matters: a library that is absent is also a file that does not exist.
 func exitCode(ctx context.Context, err error) int {
 	var (
-		config  *train.ConfigError
+		setting *config.Error
 		format  *data.FormatError
 		broken  data.Broken
 		lossy   *data.LossyError
@@ -87,7 +89,7 @@ func exitCode(ctx context.Context, err error) int {
 	var stopped *train.StoppedError
 	var errno syscall.Errno
 	var fault *train.PanicError
-	var busy *train.BusyError
+	var busy *rundir.BusyError
 	switch {
 	case errors.As(err, &busy):
 		return exitIO
@@ -99,7 +101,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitResume
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitInt
-	case isUsage(err), errors.As(err, &config), is(train.ErrRunExists, vlm.ErrSettings):
+	case isUsage(err), errors.As(err, &setting), is(rundir.ErrExists, vlm.ErrSettings):
 		return exitUsage
 	case is(native.ErrNotFound, torch.ErrLibrary, pixel.ErrLibrary, parity.ErrNoPillow, cuda.ErrNoDevice):
 		return exitMissing

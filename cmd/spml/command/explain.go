@@ -17,6 +17,7 @@ import (
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/plain"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/overlay"
 	"github.com/gospml/gospml/spml/train"
@@ -88,7 +89,12 @@ and b_x.jpg.dog.png.
 	f.StringVar(&run, "run", "", "run directory")
 	pixels.add(f, "", " (default: as the model was trained)")
 	f.StringArrayVar(&labels, "label", nil, "label to draw; repeatable (default: the most probable ones)")
-	f.StringVar(&device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
+	f.StringVar(
+		&device,
+		"device",
+		config.DeviceAuto,
+		"where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N",
+	)
 	f.IntVar(&top, "top", 3, "how many of the most probable labels are drawn")
 	f.StringVar(&out, "out", ".", "folder for the pictures")
 	f.StringVar(&part, "part", "", "train, val or test: photos of the data that the run was trained on")

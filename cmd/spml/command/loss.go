@@ -26,7 +26,7 @@ func newLoss() *cobra.Command {
 		Long: `Looks losses up in the registry that training, tests and documentation share.
 
   spml loss list              all of them, with what they need
-  spml loss show em-apl       formula, source, parameters, presets
+  spml loss show em-apl       formula, source, parameters, forms
   spml loss plot an em        their curves over the logit, in an-em.svg
   spml loss unified           losses as settings of GR's framework: k̂, v, L1, L2, L3
   spml loss docs FOLDER       a page about each
@@ -108,7 +108,7 @@ func newLossShow() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "show NAME",
-		Short:             "Describe a loss: formula, source, parameters, presets, needs",
+		Short:             "Describe a loss: formula, source, parameters, forms, needs",
 		Args:              exactly(1, "the name of a loss"),
 		ValidArgsFunction: completeLoss,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -204,7 +204,8 @@ func newLossPlot() *cobra.Command {
 	f.StringVarP(&file, "out", "o", "", "file to write, - for the output (default: the losses' names + .svg)")
 	f.StringVar(&dataSet, "data-set", "voc", "whose published parameters to take: voc, coco, nus, cub")
 	f.StringArrayVar(&params, "param", nil, "parameter of the losses that have it, NAME=VALUE; repeatable")
-	f.StringVar(&o.Preset, "preset", "", "printed or released form: paper, code")
+	f.SetNormalizeFunc(renamedFlag("preset", "form"))
+	f.StringVar(&o.Form, "form", "", "printed or released form: paper, code")
 	f.Float64Var(&o.LogEps, "log-eps", 0, "epsilon inside logarithms (0: exact)")
 	f.BoolVar(&ascii, "ascii", false, "sketch also where the output is no terminal")
 	return cmd
@@ -284,19 +285,19 @@ func indented(w io.Writer, v any) error {
 
 // lossFacts is an entry as JSON.
 type lossFacts struct {
-	ID             string                 `json:"id"`
-	Title          string                 `json:"title"`
-	Aliases        []string               `json:"aliases"`
-	Formula        string                 `json:"formula"`
-	Source         string                 `json:"source"`
-	Notes          string                 `json:"notes"`
-	Needs          []string               `json:"needs"`
-	Estimator      string                 `json:"estimator"`
-	EstimatorNeeds []string               `json:"estimator_needs"`
-	Tables         []string               `json:"tables"`
-	Fused          string                 `json:"fused"` // operator, "" = none
-	Params         []paramFacts           `json:"params"`
-	Presets        map[string]presetFacts `json:"presets"`
+	ID             string               `json:"id"`
+	Title          string               `json:"title"`
+	Aliases        []string             `json:"aliases"`
+	Formula        string               `json:"formula"`
+	Source         string               `json:"source"`
+	Notes          string               `json:"notes"`
+	Needs          []string             `json:"needs"`
+	Estimator      string               `json:"estimator"`
+	EstimatorNeeds []string             `json:"estimator_needs"`
+	Tables         []string             `json:"tables"`
+	Fused          string               `json:"fused"` // operator, "" = none
+	Params         []paramFacts         `json:"params"`
+	Forms          map[string]formFacts `json:"forms"`
 }
 
 type paramFacts struct {
@@ -307,7 +308,7 @@ type paramFacts struct {
 	Choices []string           `json:"choices,omitempty"` // names of the values 0, 1, …
 }
 
-type presetFacts struct {
+type formFacts struct {
 	Doc       string                 `json:"doc"`
 	Set       loss.Values            `json:"set,omitempty"`
 	ByData    map[string]loss.Values `json:"by_data,omitempty"`
@@ -320,7 +321,7 @@ func factsOf(e *loss.Entry) lossFacts {
 	f := lossFacts{
 		ID: e.ID, Title: e.Title, Aliases: list(e.Aliases), Formula: e.Formula, Source: e.Source, Notes: e.Notes, Needs: list(e.Needs.Names()),
 		Estimator: e.Estimator, EstimatorNeeds: list(e.EstimatorNeeds.Names()), Tables: list(e.Tables),
-		Params: []paramFacts{}, Presets: map[string]presetFacts{},
+		Params: []paramFacts{}, Forms: map[string]formFacts{},
 	}
 	if e.Fused != nil {
 		f.Fused = e.Fused.Op
@@ -332,8 +333,8 @@ func factsOf(e *loss.Entry) lossFacts {
 		}
 		f.Params = append(f.Params, paramFacts{p.Name, p.Doc, p.Default, by, p.Choices})
 	}
-	for name, p := range e.Presets {
-		f.Presets[name] = presetFacts(p)
+	for name, p := range e.Forms {
+		f.Forms[name] = formFacts(p)
 	}
 	return f
 }

@@ -36,7 +36,7 @@ func TestLossShow(t *testing.T) {
 	var f lossFacts
 	require.NoError(t, json.Unmarshal([]byte(stdout), &f))
 	require.Equal(t, []string{"observed labels", "pseudo-labels", "epoch"}, f.Needs)
-	require.Equal(t, -4.0, f.Presets["paper"].ByData["cub"]["b0"])
+	require.Equal(t, -4.0, f.Forms["paper"].ByData["cub"]["b0"])
 	code, _, stderr = spml(t, nil, "loss", "show", "nothing")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, `no loss is called "nothing"; there are an, an-ls`)
@@ -69,7 +69,7 @@ func TestLossPlot(t *testing.T) {
 		{[]string{"an", "em", "--param", "beta=1"}, `em has no parameter "beta"`},
 		{[]string{"em", "--param", "alpha"}, "want NAME=VALUE"},
 		{[]string{"em", "--param", "alpha=-1"}, "alpha is -1, want 0 or more"},
-		{[]string{"em", "--preset", "both"}, `preset "both"`},
+		{[]string{"em", "--preset", "both"}, `form "both"`},
 	} {
 		code, _, stderr := spml(t, nil, append([]string{"loss", "plot"}, c.args...)...)
 		require.Equal(t, exitUsage, code, stderr)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/internal/plain"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -44,7 +45,7 @@ memory and disk it would need. Nothing is written.
 	return cmd
 }
 
-func plan(cmd *cobra.Command, out io.Writer, c train.Config, r *reporter, asJSON bool) error {
+func plan(cmd *cobra.Command, out io.Writer, c config.Config, r *reporter, asJSON bool) error {
 	p, err := train.Estimate(cmd.Context(), c, r.events())
 	r.clear()
 	if err != nil {

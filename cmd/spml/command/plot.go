@@ -46,7 +46,10 @@ spml pseudo-label --html (AEVLP's tiles), spml predict --html (AEVLP's labels).`
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the file (default: PAPER-FIG.svg)")
-	cmd.Flags().StringVar(&o.Preset, "preset", "", "data set whose tiles aevlp:supplement-fig1 draws: voc, coco, nus, cub")
-	cmd.Flags().StringVar(&o.Class, "class", "", "class of em:fig10 (default: the one with the most hidden positives)")
+	cmd.Flags().SetNormalizeFunc(renamedFlag("preset", "data-set"))
+	cmd.Flags().
+		StringVar(&o.DataSet, "data-set", "", "data set whose tiles aevlp:supplement-fig1 draws: voc, coco, nus, cub")
+	cmd.Flags().
+		StringVar(&o.Class, "class", "", "class of em:fig10 (default: the one with the most hidden positives)")
 	return cmd
 }

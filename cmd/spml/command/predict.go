@@ -14,23 +14,26 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/internal/screen"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
 func newPredict() *cobra.Command {
 	var (
-		asJSON              bool
-		threshold           float64
-		from, part, options string
-		list, outPath       string
-		format              string
-		jobs                int
-		device, precision   string
-		pixels              photoFlags
-		resume              bool
-		second, page        string
-		w                   labelWriter
+		asJSON            bool
+		threshold         float64
+		from, part        string
+		options           config.DataOptions
+		list, outPath     string
+		format            string
+		jobs              int
+		device, precision string
+		pixels            photoFlags
+		resume            bool
+		second, page      string
+		w                 labelWriter
 	)
 	cmd := &cobra.Command{
 		Use:   "predict RUN PHOTO|FOLDER|-… | predict RUN --list FILE | predict RUN --data PATH",
@@ -142,7 +145,7 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 	f := cmd.Flags()
 	f.StringVar(&list, "list", "", "a file with the name of a photo or folder on each line")
 	f.StringVar(&from, "data", "", "a data set whose photos are labelled, in any format of spml data formats")
-	f.StringVar(&options, "data-options", "", dataOptionHelp)
+	addDataOptions(f, &options)
 	f.StringVar(&part, "part", "", "train, val or test (default: all rows), of --data, else of the data that the run was trained on")
 	f.StringVar(&format, "format", formatText, "text, jsonl (an object a photo, the most probable label first), csv (a column for each label) or parquet (the rows of jsonl)")
 	f.BoolVar(&asJSON, "json", false, "--format jsonl")
@@ -152,8 +155,9 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 	f.StringVar(&second, "compare", "", "with --html: another run, whose bars are drawn beside the first one's")
 	f.IntVar(&w.top, "top", 10, "labels per photo (0: all)")
 	f.Float64Var(&threshold, "threshold", 0.5, "probability above which a label is marked (default: the model's)")
-	f.StringVar(&device, "device", train.DeviceAuto, "where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
-	f.StringVar(&precision, "precision", train.FP32,
+	f.StringVar(&device, "device", config.DeviceAuto,
+		"where to compute: auto (a graphics card where there is one), cpu, cuda or cuda:N")
+	f.StringVar(&precision, "precision", config.FP32,
 		"of the network on a CPU: fp32, or bf16, about twice as fast where the processor multiplies it")
 	pixels.add(f, "", " (default: as the model was trained)")
 	f.IntVar(&jobs, "jobs", 0, "photos that are labelled at once (0: one a core)")
@@ -270,10 +274,13 @@ func filePhotos(files iter.Seq2[string, error]) iter.Seq2[photo, error] {
 }
 
 // dataPhotos are the photos of a part of a data set.
-func dataPhotos(from, part, options string) (photos iter.Seq2[photo, error], done func() error, err error) {
-	o, err := train.ParseDataOptions(options)
+func dataPhotos(
+	from, part string,
+	options config.DataOptions,
+) (photos iter.Seq2[photo, error], done func() error, err error) {
+	o, err := options.Files()
 	if err != nil {
-		return nil, nil, usageError{err}
+		return nil, nil, err
 	}
 	if o.Missing == "" {
 		o.Missing = data.MissingKeep
@@ -290,14 +297,14 @@ func dataPhotos(from, part, options string) (photos iter.Seq2[photo, error], don
 
 // runPhotos are the photos of a part of the data set that a run was trained on.
 func runPhotos(run, part string) (iter.Seq2[photo, error], func() error, error) {
-	c, err := train.ReadRun(run)
+	c, err := rundir.Read(run)
 	if err == nil {
 		c, err = c.Resolve()
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := train.Open(c)
+	d, err := c.Data.Open()
 	if err != nil {
 		return nil, nil, err
 	}

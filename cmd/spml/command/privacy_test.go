@@ -48,7 +48,8 @@ func TestNothingOfEXIF(t *testing.T) {
 		{"report", at("run"), "--out", at("report.html")},
 		{"explain", filepath.Join(dir, "images"), "--run", at("run"), "--out", at("explained")},
 		{"audit", "--run", at("run"), "--out", at("audit")},
-		{"pseudo-label", "--method", "damp", "--grid", "2", "--preset", "voc", "--clip", "builtin", "--data", dir, "--out", at("labels.npy"), "--html", at("sheet.html"), "--seed", "3"},
+		{"pseudo-label", "--method", "damp", "--grid", "2", "--data-set", "voc", "--clip", "builtin", "--data", dir,
+			"--out", at("labels.npy"), "--html", at("sheet.html"), "--seed", "3"},
 		{"data", "stat", dir, "--svg", at("stat.svg")},
 		{"data", "check", dir},
 	} {

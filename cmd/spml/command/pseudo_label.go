@@ -19,7 +19,7 @@ import (
 
 type pseudoFlags struct {
 	load                                  loadFlags
-	method, preset, form                  string
+	method, dataSet, form                 string
 	model, dtype, size, path, out         string
 	features, names, preprocess, progress string
 	evidence, html                        string
@@ -41,13 +41,16 @@ func newPseudoLabel() *cobra.Command {
 threshold from the observed label). labels.npy is int8 [N, C] in the order of the data set, 1, 0 and -1, for spml train --pseudo-labels;
 labels.jsonl has a line for each photo with scores and, for DAMP, the best tile. An interrupted run goes on where it was when it is started again.
 
-  spml pseudo-label --method vlpl --clip ViT-L-14-336px.pt --preset voc --data VOC2012 --out labels.npy
+  spml pseudo-label --method vlpl --clip ViT-L-14-336px.pt --data-set voc --data VOC2012 --out labels.npy
   spml train --method vlpl --data VOC2012 --data-seed 1200 --pseudo-labels labels.npy --weights resnet50.safetensors
-  spml pseudo-label --method damp --clip ViT-B-16.pt --preset coco --data coco --out labels.npy --evidence labels.jsonl --html sheet.html
+  spml pseudo-label --method damp --clip ViT-B-16.pt --data-set coco --data coco --out labels.npy \
+      --evidence labels.jsonl --html sheet.html
   spml pseudo-label --method vlpl --clip ViT-L-14-336px.pt --data VOC2012 --text-features VOC20text_feature.npy --out labels.npy
-  torchrun --no-python --nproc-per-node 4 -- spml pseudo-label --method damp --clip ViT-B-16.pt --preset coco --data coco --out labels.npy
+  torchrun --no-python --nproc-per-node 4 -- \
+      spml pseudo-label --method damp --clip ViT-B-16.pt --data-set coco --data coco --out labels.npy
 
---preset has the papers' numbers for a data set, --form whose description is followed: default (paper's numbers, CLIP's statistics), paper, code (the
+--data-set has the papers' numbers for a data set, --form whose description is followed: default (paper's numbers,
+CLIP's statistics), paper, code (the
 released programs: their numbers, prompts and preprocessing), count. --seed draws the tiles, and the observed labels where the data has none: give
 the same to spml train as --data-seed.`,
 		Args: exactly(0, "no arguments"),
@@ -63,15 +66,29 @@ the same to spml train as --data-seed.`,
 	f.StringVar(&o.evidence, "evidence", "", ".jsonl file beside a .npy")
 	f.StringVar(&o.html, "html", "", "also write a contact sheet, one .html file")
 	f.IntVar(&o.photos, "html-photos", 60, "photos of the contact sheet")
-	f.StringVar(&o.preset, "preset", "", "numbers of a data set: "+strings.Join(vlm.Presets(), ", ")+" (default: the command-line defaults of the papers' code)")
+	f.SetNormalizeFunc(renamedFlag("preset", "data-set"))
+	f.StringVar(
+		&o.dataSet,
+		"data-set",
+		"",
+		"numbers of a data set: "+strings.Join(
+			vlm.DataSets(),
+			", ",
+		)+" (default: the command-line defaults of the papers' code)",
+	)
 	f.StringVar(&o.form, "form", "default", "default, paper, code, count (damp)")
-	f.Float64Var(&o.tau, "tau", 0, "temperature instead of the preset's")
-	f.Float64Var(&o.theta, "theta", 0, "least score of a positive instead of the preset's (damp: ζ)")
-	f.Float64Var(&o.delta, "delta", 0, "share of the classes that become negative, instead of the preset's")
-	f.Float64Var(&o.nu, "nu", 0, "damp: upper bound of the local threshold, instead of the preset's")
-	f.IntVar(&o.topK, "top-k", 0, "damp: positives come from the k best classes, instead of the preset's")
-	f.IntVar(&o.grid, "grid", 0, "damp: N for N×N tiles, instead of the preset's")
-	f.Float64Var(&o.overlap, "overlap", 0, "damp: most by which tiles grow, as a share of their sides, instead of the preset's")
+	f.Float64Var(&o.tau, "tau", 0, "temperature instead of the published one")
+	f.Float64Var(&o.theta, "theta", 0, "least score of a positive instead of the published one (damp: ζ)")
+	f.Float64Var(&o.delta, "delta", 0, "share of the classes that become negative, instead of the published one")
+	f.Float64Var(&o.nu, "nu", 0, "damp: upper bound of the local threshold, instead of the published one")
+	f.IntVar(&o.topK, "top-k", 0, "damp: positives come from the k best classes, instead of the published one")
+	f.IntVar(&o.grid, "grid", 0, "damp: N for N×N tiles, instead of the published one")
+	f.Float64Var(
+		&o.overlap,
+		"overlap",
+		0,
+		"damp: most by which tiles grow, as a share of their sides, instead of the published one",
+	)
 	f.BoolVar(&o.noNoise, "no-noise", false, "damp: text features without the noise of the label graph")
 	f.StringArrayVar(&o.templates, "template", nil, "prompt with {name} for the class (default: \"a photo of a {name}.\"); several are averaged")
 	f.StringVar(&o.names, "class-names", "", "file with a text for each class, a line each, in place of the data "+
@@ -84,20 +101,20 @@ the same to spml train as --data-seed.`,
 	f.StringVar(&o.shard, "shard", "", "I/N: only the I-th of N parts; the process that ends last writes the files. Under torchrun and other launchers each process takes its part by itself")
 	f.BoolVar(&o.noCache, "no-text-cache", false, "encode the prompts anew instead of keeping their features in the cache folder")
 	f.BoolVar(&o.quality, "quality", false, "print only how good the positive labels are against the full labels, which the data must have")
-	o.pixels.add(f, "", " (default: ignore with --preset, else apply)")
+	o.pixels.add(f, "", " (default: ignore with --data-set, else apply)")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	f.StringVar(&o.progress, "progress", progressAuto, "auto, bar, plain, json, off")
 	o.options = dataFlags(f)
 	return cmd
 }
 
-// settings are the preset's with the flags over them.
+// settings are the published ones with the flags over them.
 func (o *pseudoFlags) settings(cmd *cobra.Command) (vlm.Settings, error) {
 	form := o.form
 	if form == "default" {
 		form = vlm.Default
 	}
-	s, err := vlm.Preset(vlm.Method(o.method), o.preset, form)
+	s, err := vlm.Published(vlm.Method(o.method), o.dataSet, form)
 	if err != nil {
 		return s, usageError{err}
 	}
@@ -138,7 +155,7 @@ func (o *pseudoFlags) settings(cmd *cobra.Command) (vlm.Settings, error) {
 	if err := o.pixels.check(); err != nil {
 		return s, err
 	}
-	s.ApplyEXIF = o.pixels.exif == pixel.EXIFApply || o.pixels.exif == "" && o.preset == ""
+	s.ApplyEXIF = o.pixels.exif == pixel.EXIFApply || o.pixels.exif == "" && o.dataSet == ""
 	if set("max-pixels") {
 		s.MaxPixels = o.pixels.maxPixels
 	}

@@ -55,7 +55,7 @@ func TestPseudoLabelAndTrain(t *testing.T) {
 		out, html := filepath.Join(tmp, method+".npy"), filepath.Join(tmp, method+".html")
 		args := []string{"pseudo-label", "--method", method, "--clip", "builtin", "--data", dir, "--out", out, "--theta", "0.2", "--seed", "3"}
 		if method == "damp" {
-			args = append(args, "--grid", "2", "--preset", "voc", "--html", html)
+			args = append(args, "--grid", "2", "--data-set", "voc", "--html", html)
 		}
 		code, stdout, stderr := spml(t, nil, args...)
 		require.Zero(t, code, stderr)
@@ -132,7 +132,7 @@ func TestPseudoLabelUsage(t *testing.T) {
 		{base[:3], "wants --clip"},
 		{append(base[:8:8], out+".txt"), ".npy or .jsonl"},
 		{append(base[:9:9], "--grid", "3"), "belongs to --method damp"},
-		{append(base[:9:9], "--preset", "x"), "no preset"},
+		{append(base[:9:9], "--data-set", "x"), "no published numbers"},
 		{append(base[:9:9], "--theta", "7"), "θ = 7"},
 		{append(base[:9:9], "--template", "photo"), "no {name}"},
 	} {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/plain"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/report"
-	"github.com/gospml/gospml/spml/train"
 )
 
 func newReport() *cobra.Command {
@@ -50,7 +50,7 @@ func writeReport(cmd *cobra.Command, paths []string, out string, o report.Option
 	}
 	for _, p := range paths {
 		if _, err := os.Stat(p); err != nil {
-			return &train.ConfigError{Msg: fmt.Sprintf("%s: %v; train a run with `spml train --run %s …`", p, err, p)}
+			return &config.Error{Msg: fmt.Sprintf("%s: %v; train a run with `spml train --run %s …`", p, err, p)}
 		}
 	}
 	b, err := report.Make(cmd.Context(), paths, o)

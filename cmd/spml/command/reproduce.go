@@ -18,6 +18,7 @@ import (
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/reproduce"
 	"github.com/gospml/gospml/spml/train"
@@ -112,11 +113,11 @@ func rowSettings(texts []string) (map[string]map[string]any, error) {
 		var v any
 		var err error
 		if param, ok := strings.CutPrefix(key, "params."); ok {
-			if v, err = train.ParseSetting("params", param+"="+value); err == nil {
+			if v, err = config.Parse("params", param+"="+value); err == nil {
 				v = v.(map[string]any)[param]
 			}
 		} else {
-			v, err = train.ParseSetting(key, value)
+			v, err = config.Parse(key, value)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--row %q: %w", text, err)
@@ -218,7 +219,7 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	if err != nil {
 		return nil, usageError{err}
 	}
-	drawn := settings["data"] == train.ShapesName
+	drawn := settings["data"] == config.Shapes
 	variants, left, err := it.Variants(reproduce.Choices{
 		Column: as, PseudoLabels: settings["pseudo_labels"] != nil, Clip: settings["clip"] != nil || drawn, Drawn: drawn, Rows: own, Weights: settings["weights"] != nil || settings["features"] != nil,
 		Given: func(key string) bool { return l.origin[key] != "" && !strings.HasPrefix(l.origin[key], "recipe") },
@@ -283,7 +284,7 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 	for _, v := range variants {
 		if i := slices.IndexFunc(t.Rows, func(r compare.Row) bool { return r.Name == v.Name && r.LeftOut != "" }); i >= 0 {
 			if len(it.Command) > 0 && len(it.Sweeps) == 0 {
-				return nil, &train.ConfigError{Msg: fmt.Sprintf("%s shows %s, which is left out: %s", it.ID, v.Name, t.Rows[i].LeftOut)}
+				return nil, &config.Error{Msg: fmt.Sprintf("%s shows %s, which is left out: %s", it.ID, v.Name, t.Rows[i].LeftOut)}
 			}
 			continue
 		}
@@ -327,11 +328,11 @@ func cost(cmd *cobra.Command, o compare.Options) error {
 		}
 		p := measured[kind]
 		if p == nil {
-			config, err := train.FromSettings(m)
+			settings, err := config.FromSettings(m)
 			if err != nil {
 				return err
 			}
-			if p, err = train.Estimate(cmd.Context(), config, train.Events{}); err != nil {
+			if p, err = train.Estimate(cmd.Context(), settings, train.Events{}); err != nil {
 				return fmt.Errorf("%s: %w", v.Name, err)
 			}
 			measured[kind] = p
@@ -351,12 +352,12 @@ func cost(cmd *cobra.Command, o compare.Options) error {
 // two stages, other sizes.
 func workOf(m map[string]any) (string, error) {
 	method := fmt.Sprint(m["method"])
-	if method == train.DualCoOp {
+	if method == config.DualCoOp {
 		return method, nil
 	}
 	e, err := loss.Lookup(method)
 	if err != nil {
-		return "", &train.ConfigError{Msg: err.Error()}
+		return "", &config.Error{Msg: err.Error()}
 	}
 	estimator := ""
 	if e.Estimator != "schedule" && e.Estimator != "large-loss" { // these two cost nothing

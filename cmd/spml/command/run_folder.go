@@ -9,15 +9,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/config"
 )
 
 // runsFolder holds the run directories of runs that were given none.
 const runsFolder = "runs"
 
 // newRunFolder makes a run directory that nobody has yet: runs/DATA-METHOD-DATE-TIME.
-func newRunFolder(c train.Config, now time.Time) (string, error) {
-	name := plainName(filepath.Base(filepath.Clean(c.Data))) + "-" + plainName(c.Method) + now.Format("-2006-01-02-150405")
+func newRunFolder(c config.Config, now time.Time) (string, error) {
+	name := plainName(
+		filepath.Base(filepath.Clean(c.Data.Path)),
+	) + "-" + plainName(
+		c.Method.ID,
+	) + now.Format(
+		"-2006-01-02-150405",
+	)
 	if err := os.MkdirAll(runsFolder, 0o755); err != nil {
 		return "", fmt.Errorf("a run directory cannot be made here (name one by --run DIR, or keep nothing by --run=): %w", err)
 	}

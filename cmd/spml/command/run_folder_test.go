@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/data/shapes/shapestest"
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/config"
 )
 
 var tinyShapes = []string{"train", "--data", "shapes", "--data-options", "train=8,val=4,test=4", "--method", "em", "--epochs", "1", "--image-size", "32"}
@@ -47,11 +47,11 @@ func TestRunFoldersDoNotClash(t *testing.T) {
 	t.Chdir(t.TempDir())
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for _, want := range []string{"runs/My-photos-em-2026-03-04-050607", "runs/My-photos-em-2026-03-04-050607-2", "runs/My-photos-em-2026-03-04-050607-3"} {
-		got, err := newRunFolder(train.Config{Data: "x/My photos/", Method: "em"}, now)
+		got, err := newRunFolder(config.Config{Data: config.Data{Path: "x/My photos/"}, Method: config.Method{ID: "em"}}, now)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	got, err := newRunFolder(train.Config{Data: "/", Method: "em"}, now)
+	got, err := newRunFolder(config.Config{Data: config.Data{Path: "/"}, Method: config.Method{ID: "em"}}, now)
 	require.NoError(t, err)
 	require.Equal(t, "runs/data-em-2026-03-04-050607", got)
 }

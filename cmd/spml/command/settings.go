@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -13,8 +12,8 @@ import (
 
 	"github.com/gospml/gospml/internal/spelling"
 	"github.com/gospml/gospml/spml/compare"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/recipe"
-	"github.com/gospml/gospml/spml/train"
 )
 
 // envPrefix begins the names of environment variables that are settings: SPML_LR, SPML_BATCH_SIZE.
@@ -42,40 +41,37 @@ func (v *textValue) Type() string       { return v.kind }
 // addSettings gives a command the settings' flags but those left out.
 func addSettings(fs *pflag.FlagSet, without ...string) *settingFlags {
 	s := &settingFlags{fs: fs, values: map[string]*textValue{}}
-	kinds := map[string]string{}
-	t := reflect.TypeFor[train.Config]()
-	for i, x := range train.Settings() {
-		f := t.Field(i).Type
-		if f.Kind() == reflect.Pointer {
-			f = f.Elem()
-		}
-		switch f.Kind() {
-		case reflect.Int, reflect.Uint32:
-			kinds[x.Key] = "int"
-		case reflect.Float64:
-			kinds[x.Key] = "number"
-		default:
-			kinds[x.Key] = f.Kind().String()
-		}
-	}
-	for _, x := range train.Settings() {
+	for _, x := range config.Settings() {
 		if x.Key == "params" || slices.Contains(without, x.Key) {
 			continue
 		}
-		v := &textValue{kind: kinds[x.Key]}
+		v := &textValue{kind: x.Kind}
 		s.values[x.Key] = v
 		f := fs.VarPF(v, strings.ReplaceAll(x.Key, "_", "-"), "", x.Doc)
-		if kinds[x.Key] == "bool" {
+		if x.Kind == "bool" {
 			f.NoOptDefVal = "true"
 		}
 		f.Annotations = map[string][]string{SettingFlag: {x.Key}}
 	}
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName { // flags of earlier versions
+		return pflag.NormalizedName(strings.ReplaceAll(config.Today(strings.ReplaceAll(name, "-", "_")), "_", "-"))
+	})
 	fs.StringArrayVar(&s.params, "param", nil, "parameter of the loss, NAME=NUMBER; repeatable")
 	fs.StringVar(&s.recipe, "recipe", "", "a paper's settings, for instance em-voc-resnet50; all: spml recipe list")
 	fs.StringVar(&s.config, "config", "", "YAML file with settings, for instance another run's run.yaml")
 	fs.BoolVar(&s.frozen, "frozen", false, "train a linear head on frozen features (--mode frozen)")
 	fs.BoolVar(&s.noFlip, "no-flip", false, "never mirror (--flip=false)")
 	return s
+}
+
+// renamedFlag lets a flag be given by the name that it had in earlier versions.
+func renamedFlag(old, now string) func(*pflag.FlagSet, string) pflag.NormalizedName {
+	return func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == old {
+			name = now
+		}
+		return pflag.NormalizedName(name)
+	}
 }
 
 // layers are settings with the place that each came from; later ones win.
@@ -135,7 +131,7 @@ func (s *settingFlags) layers(environ []string) (*layers, error) {
 		l.put(r.Settings(), func(k string) string { return "recipe " + r.Name + ": " + r.Values[k].Source() })
 	}
 	if s.config != "" {
-		m, err := train.LoadSettings(s.config)
+		m, err := config.LoadSettings(s.config)
 		if err != nil {
 			return nil, err
 		}
@@ -150,13 +146,13 @@ func (s *settingFlags) layers(environ []string) (*layers, error) {
 	given := map[string]any{}
 	for key, v := range s.values {
 		if s.fs.Changed(strings.ReplaceAll(key, "_", "-")) {
-			if given[key], err = train.ParseSetting(key, v.text); err != nil {
+			if given[key], err = config.Parse(key, v.text); err != nil {
 				return nil, usageError{fmt.Errorf("--%s: %w", strings.ReplaceAll(key, "_", "-"), err)}
 			}
 		}
 	}
 	for _, p := range s.params {
-		v, err := train.ParseSetting("params", p)
+		v, err := config.Parse("params", p)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--param %q: want NAME=NUMBER, for instance alpha=0.1", p)}
 		}
@@ -166,7 +162,7 @@ func (s *settingFlags) layers(environ []string) (*layers, error) {
 		maps.Copy(given["params"].(map[string]any), v.(map[string]any))
 	}
 	if s.frozen {
-		given["mode"] = train.Frozen
+		given["mode"] = config.Frozen
 	}
 	if s.noFlip {
 		if given["flip"] == true {
@@ -193,13 +189,13 @@ func fromEnvironment(environ []string) (map[string]any, error) {
 		if !strings.HasPrefix(name, envPrefix) || text == "" {
 			continue
 		}
-		key := strings.ToLower(strings.TrimPrefix(name, envPrefix))
-		if err := train.CheckKey(key); err != nil {
-			return nil, &train.ConfigError{Msg: fmt.Sprintf("environment variable %s: %v", name, err)}
+		key := config.Today(strings.ToLower(strings.TrimPrefix(name, envPrefix)))
+		if err := config.CheckKey(key); err != nil {
+			return nil, &config.Error{Msg: fmt.Sprintf("environment variable %s: %v", name, err)}
 		}
-		v, err := train.ParseSetting(key, text)
+		v, err := config.Parse(key, text)
 		if err != nil {
-			return nil, &train.ConfigError{Msg: fmt.Sprintf("environment variable %s: %v", name, err)}
+			return nil, &config.Error{Msg: fmt.Sprintf("environment variable %s: %v", name, err)}
 		}
 		m[key] = v
 	}
@@ -207,12 +203,12 @@ func fromEnvironment(environ []string) (map[string]any, error) {
 }
 
 // configuration is what the layers come to.
-func (s *settingFlags) configuration() (train.Config, *layers, error) {
+func (s *settingFlags) configuration() (config.Config, *layers, error) {
 	l, err := s.layers(os.Environ())
 	if err != nil {
-		return train.Config{}, nil, err
+		return config.Config{}, nil, err
 	}
-	c, err := train.FromSettings(l.values)
+	c, err := config.FromSettings(l.values)
 	return c, l, err
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/internal/plain"
+	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -66,33 +68,39 @@ Several processes share each batch where a launcher starts them, and give the we
 					return err
 				}
 			}
-			if resume && c.Run == "" {
+			if resume && c.Run.Dir == "" {
 				return usageError{fmt.Errorf("--resume wants --run, the directory of the run to go on with")}
 			}
-			if resume && !train.HasRun(c.Run) && c.Data == "" {
-				return &train.ConfigError{Msg: fmt.Sprintf("there is no run in %s to go on with (no run.yaml); to start one there, give --data and --method", c.Run)}
+			if resume && !rundir.Exists(c.Run.Dir) && c.Data.Path == "" {
+				return &config.Error{
+					Msg: fmt.Sprintf(
+						"there is no run in %s to go on with (no run.yaml); to start one there, give --data and --method",
+						c.Run.Dir,
+					),
+				}
 			}
-			ctx, procs, err := train.Join(cmd.Context(), 0)
+			procs, err := train.Join(0)
 			if err != nil {
 				return err
 			}
-			if c.Run == "" && l.origin["run"] == "" {
+			if c.Run.Dir == "" && l.origin["run"] == "" {
 				if procs.Size() > 1 {
 					r.note("no --run: several processes keep nothing of this run")
 				} else if made, err := c.Resolve(); err == nil { // else the run says what is wrong
-					if c.Run, err = newRunFolder(made, time.Now()); err != nil {
+					if c.Run.Dir, err = newRunFolder(made, time.Now()); err != nil {
 						return err
 					}
-					defer dropEmpty(c.Run)
-					r.note(fmt.Sprintf("run directory: %s (another: --run DIR, none: --run=)", c.Run))
+					defer dropEmpty(c.Run.Dir)
+					r.note(fmt.Sprintf("run directory: %s (another: --run DIR, none: --run=)", c.Run.Dir))
 				}
 			}
 			var res *train.Result
-			resume, err := procs.Agree(resume && train.HasRun(c.Run))
+			with := train.RunOptions{Events: r.events(), Processes: procs}
+			resume, err := procs.Agree(resume && rundir.Exists(c.Run.Dir))
 			if err == nil && resume {
-				res, err = train.Resume(ctx, c.Run, func(old *train.Config) { s.change(old, l) }, r.events())
+				res, err = train.Resume(cmd.Context(), c.Run.Dir, func(old *config.Config) { s.change(old, l) }, with)
 			} else if err == nil {
-				res, err = train.Run(ctx, c, r.events())
+				res, err = train.Run(cmd.Context(), c, with)
 			}
 			r.clear()
 			if err := errors.Join(err, procs.Close(err)); err != nil {
@@ -114,7 +122,7 @@ Several processes share each batch where a launcher starts them, and give the we
 }
 
 // change puts what flags said onto the settings of a run that goes on; Resume refuses what a run cannot change.
-func (s *settingFlags) change(c *train.Config, l *layers) {
+func (s *settingFlags) change(c *config.Config, l *layers) {
 	old := c.AsSettings()
 	for key := range s.values {
 		if key != "run" && l.origin[key] != "" && l.origin[key][:4] == "flag" {
@@ -124,12 +132,12 @@ func (s *settingFlags) change(c *train.Config, l *layers) {
 	if len(s.params) > 0 {
 		old["params"] = l.values["params"]
 	}
-	if changed, err := train.FromSettings(old); err == nil {
+	if changed, err := config.FromSettings(old); err == nil {
 		*c = changed
 	}
 }
 
-func printResult(cmd *cobra.Command, c train.Config, res *train.Result, asJSON bool) error {
+func printResult(cmd *cobra.Command, c config.Config, res *train.Result, asJSON bool) error {
 	out := cmd.OutOrStdout()
 	if asJSON {
 		broken := []string{}
@@ -142,14 +150,14 @@ func printResult(cmd *cobra.Command, c train.Config, res *train.Result, asJSON b
 			Epochs  []train.EpochRecord `json:"epochs"`
 			Stopped string              `json:"stopped"`
 			Broken  []string            `json:"broken"`
-		}{c.Run, res.Best, res.Epochs, res.Stopped, broken})
+		}{c.Run.Dir, res.Best, res.Epochs, res.Stopped, broken})
 	}
 	plain.Fprintf(out, "best epoch %d: val mAP %s, test mAP %s\n", res.Best.Epoch, res.Best.Val(), res.Best.Test())
 	if n := len(res.Broken); n > 0 {
 		plain.Fprintf(out, "%d images could not be read and were left out, the first: %v\n", n, res.Broken[0])
 	}
-	if c.Run != "" {
-		plain.Fprintf(out, "next: spml report %s, spml eval %s, spml predict %s PHOTO\n", c.Run, c.Run, c.Run)
+	if c.Run.Dir != "" {
+		plain.Fprintf(out, "next: spml report %s, spml eval %s, spml predict %s PHOTO\n", c.Run.Dir, c.Run.Dir, c.Run.Dir)
 	}
 	return nil
 }

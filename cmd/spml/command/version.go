@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gospml/gospml/spml/train"
+	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/third_party/native"
 )
 
@@ -18,7 +18,7 @@ func newVersion() *cobra.Command {
 		Short: "Versions of this program and of what it loads",
 		Args:  exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			version, commit := train.BuildVersion()
+			version, commit := rundir.BuildVersion()
 			v := struct {
 				Module   string `json:"module_version"`
 				Commit   string `json:"commit,omitempty"`

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/cpu"
+
 	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/internal/fault"
@@ -202,3 +204,8 @@ func Guard(f func() error) (err error) {
 		return err
 	})
 }
+
+// MatrixUnit says whether the processor multiplies bfloat16 matrices in a unit of their own (AMX): there bf16 is
+// several
+// times as fast as float32, elsewhere at most twice. Tests replace it.
+var MatrixUnit = func() bool { return cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 }

@@ -87,12 +87,12 @@ paper's form, one that ends in ` + "`-code`" + ` the released one. A cell says w
 `)
 	for _, e := range all {
 		cell := func(name string) string {
-			if p, ok := e.Presets[name]; ok {
+			if p, ok := e.Forms[name]; ok {
 				return p.Doc
 			}
 			return "–"
 		}
-		if len(e.Presets) > 0 {
+		if len(e.Forms) > 0 {
 			fmt.Fprintf(b, "| [%s](#%s) | %s | %s |\n", e.ID, e.ID, cell("paper"), cell("code"))
 		}
 	}
@@ -111,8 +111,8 @@ func section(b *strings.Builder, e *loss.Entry) {
 		b.WriteString(e.Notes + "\n")
 	}
 	for _, name := range []string{"paper", "code"} {
-		if p, ok := e.Presets[name]; ok {
-			fmt.Fprintf(b, "\nPreset %s: %s.\n", name, p.Doc)
+		if p, ok := e.Forms[name]; ok {
+			fmt.Fprintf(b, "\nForm %s: %s.\n", name, p.Doc)
 		}
 	}
 	if len(e.Params) > 0 {

@@ -12,13 +12,20 @@ import (
 	"github.com/gospml/gospml/torch/torchtest"
 )
 
-// Fused compares the fused form of a loss with the composed one, by default, in both presets and in the given settings: loss and gradients of
+// Fused compares the fused form of a loss with the composed one, by default, in both forms and in the given settings:
+// loss and gradients of
 // every logit type, at the edges, with and without autograd.
 func Fused(t *testing.T, name string, more ...Setting) {
 	e, err := loss.Lookup(name)
 	require.NoError(t, err)
 	require.NotNil(t, e.Fused, "%s has no fused form", name)
-	settings := append([]Setting{{Name: "default"}, {Name: "paper", Options: loss.Options{Preset: "paper"}}, {Name: "code", Options: loss.Options{Preset: "code"}}}, more...)
+	settings := append(
+		[]Setting{
+			{Name: "default"},
+			{Name: "paper", Options: loss.Options{Form: "paper"}},
+			{Name: "code", Options: loss.Options{Form: "code"}},
+		},
+		more...)
 	for _, r := range []loss.Reduction{loss.Sum, loss.BatchMean} {
 		settings = append(settings, Setting{Name: string(r), Options: loss.Options{Reduction: r, LogEps: 1e-4}})
 	}

@@ -19,11 +19,17 @@ type Setting struct {
 	Options loss.Options
 }
 
-// Run tests the composed form of the loss of that name as it is by default, in both presets, and in the given settings.
+// Run tests the composed form of the loss of that name as it is by default, in both forms, and in the given settings.
 func Run(t *testing.T, name string, more ...Setting) {
 	e, err := loss.Lookup(name)
 	require.NoError(t, err)
-	settings := append([]Setting{{Name: "default"}, {Name: "paper", Options: loss.Options{Preset: "paper"}}, {Name: "code", Options: loss.Options{Preset: "code"}}}, more...)
+	settings := append(
+		[]Setting{
+			{Name: "default"},
+			{Name: "paper", Options: loss.Options{Form: "paper"}},
+			{Name: "code", Options: loss.Options{Form: "code"}},
+		},
+		more...)
 	for _, s := range settings {
 		t.Run(s.Name, func(t *testing.T) {
 			s.Options.Impl = loss.Composed

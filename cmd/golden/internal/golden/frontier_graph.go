@@ -67,7 +67,7 @@ func graphLogits(c *lossCase) error {
 
 // splc is SCPNet's: the registry's with the code's margins, a sum.
 func (c *lossCase) splc(z, obs *torch.Tensor, epoch int, report func(string, *torch.Tensor)) (*torch.Tensor, error) {
-	o := c.o.form("splc", loss.Options{Preset: "code"})
+	o := c.o.form("splc", loss.Options{Form: "code"})
 	set := loss.Values{}
 	for _, name := range []string{"tau", "margin", "gamma", "change_epoch"} {
 		if c.hyper.has(name) {

@@ -169,7 +169,12 @@ func modelPLC(n node, o Options) (map[string]any, error) {
 	z := p.Log().Sub(p.RsubScalar(1).Log())
 	out := map[string]any{}
 	for _, form := range []string{"code", "paper"} {
-		f, err := loss.New("plc", "", loss.Values{"delta": n.get("delta").number()}, loss.Options{Preset: map[string]string{"paper": "paper"}[form]})
+		f, err := loss.New(
+			"plc",
+			"",
+			loss.Values{"delta": n.get("delta").number()},
+			loss.Options{Form: map[string]string{"paper": "paper"}[form]},
+		)
 		if err != nil {
 			return nil, err
 		}

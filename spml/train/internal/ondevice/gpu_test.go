@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/cuda"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -19,9 +21,9 @@ func gpu(t *testing.T) {
 	t.Helper()
 	if cuda.DeviceCount() == 0 {
 		require.ErrorIs(t, cuda.Available(), cuda.ErrNoDevice)
-		c := config(train.ShapesName, "an")
-		c.Device = train.DeviceCUDA
-		_, err := train.Run(context.Background(), c, train.Events{})
+		c := settingsOf(config.Shapes, "an")
+		c.Run.Device = config.DeviceCUDA
+		_, err := train.Run(context.Background(), c, train.RunOptions{})
 		require.ErrorIs(t, err, cuda.ErrNoDevice)
 		t.Skip("there is no card")
 	}
@@ -32,9 +34,13 @@ func gpu(t *testing.T) {
 }
 
 // drawn is a run on drawn pictures, which need no files.
-func drawn(method string) train.Config {
-	c := config(train.ShapesName, method)
-	c.DataOptions, c.ImageSize, c.Optimizer, c.LR = "train=256,val=64,test=64", 64, "sgd", 0.02
+func drawn(method string) config.Config {
+	c := settingsOf(config.Shapes, method)
+	c.Data.Options, c.Data.ImageSize, c.Optim.Name, c.Optim.LR = config.DataOptions{
+		Train: 256,
+		Val:   64,
+		Test:  64,
+	}, 64, "sgd", 0.02
 	return c
 }
 
@@ -42,18 +48,22 @@ func drawn(method string) train.Config {
 func TestGPUTrain(t *testing.T) {
 	gpu(t)
 	for _, e := range loss.Entries() {
-		if !train.Trainable(e) || e.ID == "smile-classifier" {
+		if method.Of(e).Lacks() != "" || e.ID == "smile-classifier" {
 			continue
 		}
 		t.Run(e.ID, func(t *testing.T) {
 			c := drawn(e.ID)
 			if e.ID == "lac" {
-				c.DecoderDim, c.QueueSize = 16, 24
+				c.Model.DecoderDim, c.Method.QueueSize = 16, 24
 			}
 			// Methods that select turn the last bits into other labels in time: three steps are compared closely, the run's
 			// losses loosely.
 			short := c
-			short.DataOptions, short.BatchSize, short.Epochs = "train=24,val=16,test=16", 8, 1
+			short.Data.Options, short.Optim.BatchSize, short.Schedule.Epochs = config.DataOptions{
+				Train: 24,
+				Val:   16,
+				Test:  16,
+			}, 8, 1
 			same(t, do(t, short, "cpu"), do(t, short, "cuda"), 1e-3)
 			require.InEpsilonSlice(t, do(t, c, "cpu").losses, do(t, c, "cuda").losses, 0.1)
 		})
@@ -64,18 +74,18 @@ func TestGPUTrain(t *testing.T) {
 func TestGPUPrecision(t *testing.T) {
 	gpu(t)
 	c := drawn("an")
-	c.Backbone, c.Epochs = "resnet18", 2
+	c.Model.Backbone, c.Schedule.Epochs = "resnet18", 2
 	want := do(t, c, "cuda")
-	for _, p := range []string{train.BF16, train.FP16} {
-		c.Precision = p
+	for _, p := range []string{config.BF16, config.FP16} {
+		c.Run.Precision = p
 		require.InEpsilonSlice(t, want.losses, do(t, c, "cuda").losses, 0.05, p)
 	}
 	p, err := cuda.DeviceProperties(0)
 	require.NoError(t, err)
-	c.Precision, c.Device = "", "cuda"
+	c.Run.Precision, c.Run.Device = "", "cuda"
 	r, err := c.Resolve()
 	require.NoError(t, err)
-	require.Equal(t, map[bool]string{true: train.BF16, false: train.FP32}[p.Major >= 8], r.Precision)
+	require.Equal(t, map[bool]string{true: config.BF16, false: config.FP32}[p.Major >= 8], r.Run.Precision)
 }
 
 // TestGPUResume: a run that is stopped in an epoch ends with the weights of one that is not; on the CPU it goes on too.
@@ -84,12 +94,17 @@ func TestGPUResume(t *testing.T) {
 	c := drawn("role")
 	want := do(t, c, "cuda")
 	for d, tolerance := range map[string]float64{"cuda": 0, "cpu": 1e-4} {
-		c.Device, c.MaxSteps, c.Run = "cuda", 37, filepath.Join(t.TempDir(), "run")
-		_, err := train.Run(context.Background(), c, train.Events{})
+		c.Run.Device, c.Run.MaxSteps, c.Run.Dir = "cuda", 37, filepath.Join(t.TempDir(), "run")
+		_, err := train.Run(context.Background(), c, train.RunOptions{})
 		require.Error(t, err)
-		res, err := train.Resume(context.Background(), c.Run, func(c *train.Config) { c.Device, c.MaxSteps = d, 0 }, train.Events{})
+		res, err := train.Resume(
+			context.Background(),
+			c.Run.Dir,
+			func(c *config.Config) { c.Run.Device, c.Run.MaxSteps = d, 0 },
+			train.RunOptions{},
+		)
 		require.NoError(t, err)
-		same(t, want, read(t, c.Run, res, nil), tolerance)
+		same(t, want, read(t, c.Run.Dir, res, nil), tolerance)
 	}
 }
 
@@ -97,17 +112,18 @@ func TestGPUResume(t *testing.T) {
 func TestGPUSpeed(t *testing.T) {
 	gpu(t)
 	for _, backbone := range []string{"mobilenet_v2", "resnet50"} {
-		for _, p := range []string{train.FP32, train.BF16} {
+		for _, p := range []string{config.FP32, config.BF16} {
 			c := drawn("an")
-			c.Backbone, c.Precision, c.Device, c.ImageSize, c.BatchSize, c.Epochs = backbone, p, "cuda", 224, 64, 3
-			c.DataOptions = "train=2048,val=64,test=64"
+			c.Model.Backbone, c.Run.Precision, c.Run.Device = backbone, p, "cuda"
+			c.Data.ImageSize, c.Optim.BatchSize, c.Schedule.Epochs = 224, 64, 3
+			c.Data.Options = config.DataOptions{Train: 2048, Val: 64, Test: 64}
 			begun := time.Now()
 			var last train.Step
-			_, err := train.Run(context.Background(), c, train.Events{Step: func(s train.Step) {
+			_, err := train.Run(context.Background(), c, train.RunOptions{Events: train.Events{Step: func(s train.Step) {
 				if s.Phase == "train" {
 					last = s
 				}
-			}})
+			}}})
 			require.NoError(t, err)
 			t.Logf("%s %s batch 64 at 224: %.0f images/s in the last epoch, %v in all", backbone, p, last.ImagesPerSec, time.Since(begun).Round(time.Second))
 		}

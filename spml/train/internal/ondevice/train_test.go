@@ -22,8 +22,10 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/shapes"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
@@ -77,10 +79,17 @@ func photos(t *testing.T, n int) string {
 	return dir
 }
 
-func config(dir, method string) train.Config {
-	c := train.Config{Data: dir, Method: method, Backbone: "small_cnn", ImageSize: 32, Epochs: 3, BatchSize: 8, LR: 1e-3, Seed: 3, Threads: 1, Precision: train.FP32}
+func settingsOf(dir, method string) config.Config {
+	c := config.Config{
+		Data:     config.Data{Path: dir, ImageSize: 32},
+		Method:   config.Method{ID: method},
+		Model:    config.Model{Backbone: "small_cnn"},
+		Optim:    config.Optim{BatchSize: 8, LR: 1e-3},
+		Schedule: config.Schedule{Epochs: 3},
+		Run:      config.Run{Seed: 3, Threads: 1, Precision: config.FP32},
+	}
 	if e, err := loss.Lookup(method); err == nil && slices.ContainsFunc(e.Params, func(p loss.Param) bool { return p.Name == "warmup" }) {
-		c.Params = map[string]float64{"warmup": 1} // estimators begin after the first epoch
+		c.Method.Params = map[string]float64{"warmup": 1} // estimators begin after the first epoch
 	}
 	return c
 }
@@ -95,14 +104,18 @@ type outcome struct {
 	run    string
 }
 
-func do(t *testing.T, c train.Config, d string) outcome {
+func do(t *testing.T, c config.Config, d string) outcome {
 	t.Helper()
-	c.Device = d
-	c.Run = filepath.Join(t.TempDir(), "run")
+	c.Run.Device = d
+	c.Run.Dir = filepath.Join(t.TempDir(), "run")
 	var notes []string
-	res, err := train.Run(context.Background(), c, train.Events{Note: func(s string) { notes = append(notes, s) }})
+	res, err := train.Run(
+		context.Background(),
+		c,
+		train.RunOptions{Events: train.Events{Note: func(s string) { notes = append(notes, s) }}},
+	)
 	require.NoError(t, err, "on %s", d)
-	return read(t, c.Run, res, notes)
+	return read(t, c.Run.Dir, res, notes)
 }
 
 func read(t *testing.T, run string, res *train.Result, notes []string) outcome {
@@ -155,19 +168,19 @@ func TestMethods(t *testing.T) {
 	torchtest.Device(t)
 	dir := photos(t, 64)
 	for _, e := range loss.Entries() {
-		if !train.Trainable(e) {
+		if method.Of(e).Lacks() != "" {
 			continue
 		}
 		t.Run(e.ID, func(t *testing.T) {
-			c := config(dir, e.ID)
+			c := settingsOf(dir, e.ID)
 			tolerance := 0.0
 			switch {
 			case e.ID == "smile-classifier":
-				frozen(t, &c, do(t, config(dir, "an"), "cpu").run)
+				frozen(t, &c, do(t, settingsOf(dir, "an"), "cpu").run)
 			case e.Needs&loss.PseudoLabels != 0:
-				c.Data, c.DataOptions, c.ImageSize = train.ShapesName, "train=16,val=8,test=8", 64
+				c.Data.Path, c.Data.Options, c.Data.ImageSize = config.Shapes, config.DataOptions{Train: 16, Val: 8, Test: 8}, 64
 			case e.ID == "lac":
-				c.Optimizer, c.DecoderDim, c.QueueSize, c.LR, tolerance = "sgd", 16, 24, 0.05, 1e-4
+				c.Optim.Name, c.Model.DecoderDim, c.Method.QueueSize, c.Optim.LR, tolerance = "sgd", 16, 24, 0.05, 1e-4
 			}
 			want, got := do(t, c, "cpu"), do(t, c, device)
 			require.Contains(t, got.notes, "privateuseone:0, as set")
@@ -177,42 +190,56 @@ func TestMethods(t *testing.T) {
 }
 
 // frozen makes c train on features of the photos.
-func frozen(t *testing.T, c *train.Config, run string) {
-	c.Mode, c.Weights, c.Flip = train.Frozen, filepath.Join(run, "model", "model.safetensors"), nil
+func frozen(t *testing.T, c *config.Config, run string) {
+	c.Model.Mode, c.Model.Weights, c.Data.Flip = config.Frozen, filepath.Join(run, "model", "model.safetensors"), nil
 }
 
 // TestSettings trains with what changes a step.
 func TestSettings(t *testing.T) {
 	torchtest.Device(t)
 	dir := photos(t, 64)
-	first := do(t, config(dir, "an"), "cpu").run
+	first := do(t, settingsOf(dir, "an"), "cpu").run
 	for name, x := range map[string]struct {
 		method    string
-		set       func(c *train.Config)
+		set       func(c *config.Config)
 		tolerance float64
 	}{
-		"frozen":         {"role", func(c *train.Config) { frozen(t, c, first) }, 0},
-		"frozen, quick":  {"em-apl", func(c *train.Config) { frozen(t, c, first) }, 0},
-		"frozen, latent": {"mime", func(c *train.Config) { frozen(t, c, first) }, 0},
-		"decoder":        {"an", func(c *train.Config) { c.Head, c.DecoderDim, c.Optimizer, c.LR = train.HeadDecoder, 16, "sgd", 0.05 }, 1e-4},
-		"ml-decoder":     {"an", func(c *train.Config) { c.Head, c.DecoderDim, c.Optimizer, c.LR = train.HeadMLDecoder, 16, "sgd", 0.05 }, 1e-4},
-		"average":        {"role", func(c *train.Config) { c.EMA, c.EMABest = 0.9, true }, 0},
-		"accumulation":   {"gr", func(c *train.Config) { c.MicroBatch = 3 }, 0},
-		"whole batch":    {"epr", func(c *train.Config) { c.MicroBatch = 3 }, 0},
-		"clipping":       {"em", func(c *train.Config) { c.ClipNorm, c.Optimizer, c.WeightDecay = 0.01, "adamw", 0.01 }, 0},
-		"in backward":    {"an", func(c *train.Config) { c.OptimizerInBackward = true }, 0},
-		"schedule":       {"an", func(c *train.Config) { c.Schedule, c.FreezeEpochs, c.Optimizer, c.Momentum = "onecycle", 1, "sgd", 0.9 }, 0},
-		"mobilenet":      {"an", func(c *train.Config) { c.Backbone, c.Epochs, c.Optimizer, c.LR = "mobilenet_v2", 1, "sgd", 0.01 }, 0},
-		"resnet":         {"en-scl", func(c *train.Config) { c.Backbone, c.Epochs, c.Optimizer, c.LR = "resnet18", 1, "sgd", 0.01 }, 0},
-		"clip": {"an", func(c *train.Config) {
-			c.Backbone, c.Weights, c.ImageSize, c.Epochs, c.Optimizer, c.LR = train.BackboneClip, train.BuiltinClip, 64, 1, "sgd", 0.01
+		"frozen":         {"role", func(c *config.Config) { frozen(t, c, first) }, 0},
+		"frozen, quick":  {"em-apl", func(c *config.Config) { frozen(t, c, first) }, 0},
+		"frozen, latent": {"mime", func(c *config.Config) { frozen(t, c, first) }, 0},
+		"decoder": {"an", func(c *config.Config) {
+			c.Model.Head, c.Model.DecoderDim, c.Optim.Name, c.Optim.LR = config.HeadDecoder, 16, "sgd", 0.05
 		}, 1e-4},
-		"dualcoop": {train.DualCoOp, func(c *train.Config) {
-			c.Backbone, c.Clip, c.ImageSize, c.Epochs, c.LR = "", train.BuiltinClip, 64, 1, 0.001
+		"ml-decoder": {"an", func(c *config.Config) {
+			c.Model.Head, c.Model.DecoderDim, c.Optim.Name, c.Optim.LR = config.HeadMLDecoder, 16, "sgd", 0.05
+		}, 1e-4},
+		"average":      {"role", func(c *config.Config) { c.Optim.EMA, c.Optim.EMABest = 0.9, true }, 0},
+		"accumulation": {"gr", func(c *config.Config) { c.Optim.MicroBatch = 3 }, 0},
+		"whole batch":  {"epr", func(c *config.Config) { c.Optim.MicroBatch = 3 }, 0},
+		"clipping": {"em", func(c *config.Config) {
+			c.Optim.ClipNorm, c.Optim.Name, c.Optim.WeightDecay = 0.01, "adamw", 0.01
+		}, 0},
+		"in backward": {"an", func(c *config.Config) { c.Optim.InBackward = true }, 0},
+		"schedule": {"an", func(c *config.Config) {
+			c.Schedule.Name, c.Schedule.FreezeEpochs, c.Optim.Name, c.Optim.Momentum = "onecycle", 1, "sgd", 0.9
+		}, 0},
+		"mobilenet": {"an", func(c *config.Config) {
+			c.Model.Backbone, c.Schedule.Epochs, c.Optim.Name, c.Optim.LR = "mobilenet_v2", 1, "sgd", 0.01
+		}, 0},
+		"resnet": {"en-scl", func(c *config.Config) {
+			c.Model.Backbone, c.Schedule.Epochs, c.Optim.Name, c.Optim.LR = "resnet18", 1, "sgd", 0.01
+		}, 0},
+		"clip": {"an", func(c *config.Config) {
+			c.Model.Backbone, c.Model.Weights, c.Data.ImageSize = config.BackboneClip, config.BuiltinClip, 64
+			c.Schedule.Epochs, c.Optim.Name, c.Optim.LR = 1, "sgd", 0.01
+		}, 1e-4},
+		"dualcoop": {config.DualCoOp, func(c *config.Config) {
+			c.Model.Backbone, c.Pseudo.Clip, c.Data.ImageSize = "", config.BuiltinClip, 64
+			c.Schedule.Epochs, c.Optim.LR = 1, 0.001
 		}, 1e-4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := config(dir, x.method)
+			c := settingsOf(dir, x.method)
 			x.set(&c)
 			same(t, do(t, c, "cpu"), do(t, c, device), x.tolerance)
 		})
@@ -222,19 +249,24 @@ func TestSettings(t *testing.T) {
 // TestResume stops in an epoch on the device and goes on there, on the CPU, and the other way round.
 func TestResume(t *testing.T) {
 	torchtest.Device(t)
-	c := config(photos(t, 64), "em-apl")
+	c := settingsOf(photos(t, 64), "em-apl")
 	want := do(t, c, "cpu")
 	for _, x := range [][2]string{{device, device}, {device, "cpu"}, {"cpu", device}} {
 		t.Run(x[0]+" "+x[1], func(t *testing.T) {
 			c := c
-			c.Device, c.Run, c.MaxSteps = x[0], filepath.Join(t.TempDir(), "run"), 6
+			c.Run.Device, c.Run.Dir, c.Run.MaxSteps = x[0], filepath.Join(t.TempDir(), "run"), 6
 			var stopped *train.StoppedError
-			_, err := train.Run(context.Background(), c, train.Events{})
+			_, err := train.Run(context.Background(), c, train.RunOptions{})
 			require.ErrorAs(t, err, &stopped)
 			var notes []string
-			res, err := train.Resume(context.Background(), c.Run, func(c *train.Config) { c.Device, c.MaxSteps = x[1], 0 }, train.Events{Note: func(s string) { notes = append(notes, s) }})
+			res, err := train.Resume(
+				context.Background(),
+				c.Run.Dir,
+				func(c *config.Config) { c.Run.Device, c.Run.MaxSteps = x[1], 0 },
+				train.RunOptions{Events: train.Events{Note: func(s string) { notes = append(notes, s) }}},
+			)
 			require.NoError(t, err)
-			got := read(t, c.Run, res, notes)
+			got := read(t, c.Run.Dir, res, notes)
 			same(t, want, got, 0)
 			if x[0] != x[1] {
 				require.Contains(t, got.notes, "the last bits may differ from an uninterrupted run: device ")
@@ -252,30 +284,31 @@ const rank = "GOSPML_TEST_RANK"
 func TestProcesses(t *testing.T) {
 	torchtest.Device(t)
 	if settings := os.Getenv(rank); settings != "" {
-		var cases []train.Config
+		var cases []config.Config
 		require.NoError(t, json.Unmarshal([]byte(settings), &cases))
-		ctx, procs, err := train.Join(context.Background(), time.Minute)
+		procs, err := train.Join(time.Minute)
 		require.NoError(t, err)
 		for _, c := range cases {
-			c.Device = device
-			_, err = train.Run(ctx, c, train.Events{})
+			c.Run.Device = device
+			_, err = train.Run(context.Background(), c, train.RunOptions{Processes: procs})
 			require.NoError(t, err)
 		}
 		require.NoError(t, procs.Close(nil))
 		return
 	}
 	dir := photos(t, 48)
-	var cases []train.Config
-	for i, change := range []func(c *train.Config){
-		func(c *train.Config) { c.BatchNorm, c.EMA = train.BatchNormLive, 0.9 },
-		func(c *train.Config) { c.Method = "epr" },
-		func(c *train.Config) { c.Method = "role" },
-		func(c *train.Config) { c.Method, c.LatentDim = "mime", 8 },
+	var cases []config.Config
+	for i, change := range []func(c *config.Config){
+		func(c *config.Config) { c.Model.BatchNorm, c.Optim.EMA = config.BatchNormLive, 0.9 },
+		func(c *config.Config) { c.Method.ID = "epr" },
+		func(c *config.Config) { c.Method.ID = "role" },
+		func(c *config.Config) { c.Method.ID, c.Method.LatentDim = "mime", 8 },
 	} {
-		c := config(dir, "an")
-		c.Epochs, c.Optimizer, c.Momentum, c.LR, c.BatchNorm = 2, "sgd", 0.9, 1e-3, train.BatchNormFrozen
+		c := settingsOf(dir, "an")
+		c.Schedule.Epochs, c.Optim.Name, c.Optim.Momentum = 2, "sgd", 0.9
+		c.Optim.LR, c.Model.BatchNorm = 1e-3, config.BatchNormFrozen
 		change(&c)
-		c.Run = filepath.Join(t.TempDir(), fmt.Sprint(i))
+		c.Run.Dir = filepath.Join(t.TempDir(), fmt.Sprint(i))
 		cases = append(cases, c)
 	}
 	settings, err := json.Marshal(cases)
@@ -298,10 +331,19 @@ func TestProcesses(t *testing.T) {
 	}
 	for _, c := range cases {
 		want := do(t, c, "cpu").model
-		got, _, err := nn.LoadSafetensors(filepath.Join(c.Run, "model", "model.safetensors"))
+		got, _, err := nn.LoadSafetensors(filepath.Join(c.Run.Dir, "model", "model.safetensors"))
 		require.NoError(t, err)
 		for _, k := range want.Keys() {
-			require.InDeltaSlice(t, torch.ToSlice[float64](want[k]), torch.ToSlice[float64](got[k]), 5e-6, "%s, batch normalisation %s: %s", c.Method, c.BatchNorm, k)
+			require.InDeltaSlice(
+				t,
+				torch.ToSlice[float64](want[k]),
+				torch.ToSlice[float64](got[k]),
+				5e-6,
+				"%s, batch normalisation %s: %s",
+				c.Method.ID,
+				c.Model.BatchNorm,
+				k,
+			)
 		}
 	}
 }
@@ -310,15 +352,15 @@ func TestProcesses(t *testing.T) {
 // from the start.
 func TestMemory(t *testing.T) {
 	torchtest.Device(t)
-	c := config(photos(t, 64), "an")
-	c.BatchNorm, c.BatchSize, c.Epochs = train.BatchNormFrozen, 32, 1
-	c.MicroBatch = 16
+	c := settingsOf(photos(t, 64), "an")
+	c.Model.BatchNorm, c.Optim.BatchSize, c.Schedule.Epochs = config.BatchNormFrozen, 32, 1
+	c.Optim.MicroBatch = 16
 	runtime.GC()
 	torchtest.DevicePeak()
 	before := torchtest.DeviceBytes()
 	want := do(t, c, device)
 	room := torchtest.DevicePeak() - before
-	c.MicroBatch = 0
+	c.Optim.MicroBatch = 0
 	runtime.GC()
 	torchtest.LimitDevice(t, torchtest.DeviceBytes()+room*21/20)
 	got := do(t, c, device)
@@ -329,21 +371,21 @@ func TestMemory(t *testing.T) {
 // TestNotFinite ends a run whose loss is no number, with its report.
 func TestNotFinite(t *testing.T) {
 	torchtest.Device(t)
-	c := config(photos(t, 64), "an")
-	c.LR, c.WeightDecay, c.Optimizer = 1e6, 1e6, "sgd" // weights grow by 10¹² in each step
+	c := settingsOf(photos(t, 64), "an")
+	c.Optim.LR, c.Optim.WeightDecay, c.Optim.Name = 1e6, 1e6, "sgd" // weights grow by 10¹² in each step
 	type report struct {
 		Epoch, Step int
 		Samples     []string
 	}
 	var said [2]report
 	for i, d := range []string{"cpu", device} {
-		c.Device, c.Run = d, filepath.Join(t.TempDir(), "run")
-		_, err := train.Run(context.Background(), c, train.Events{})
+		c.Run.Device, c.Run.Dir = d, filepath.Join(t.TempDir(), "run")
+		_, err := train.Run(context.Background(), c, train.RunOptions{})
 		require.ErrorIs(t, err, train.ErrNotFinite)
-		b, err := os.ReadFile(filepath.Join(c.Run, "nan.json"))
+		b, err := os.ReadFile(filepath.Join(c.Run.Dir, "nan.json"))
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(b, &said[i]))
-		latest, err := filepath.Glob(filepath.Join(c.Run, "checkpoints", "step-*"))
+		latest, err := filepath.Glob(filepath.Join(c.Run.Dir, "checkpoints", "step-*"))
 		require.NoError(t, err)
 		require.Empty(t, latest, "no checkpoint of weights that are no numbers")
 	}
@@ -359,25 +401,25 @@ var waits = map[string]int{"en-scl": 2, "smile": 2, "lac": 3, "gpr": 10}
 func TestNothingWaits(t *testing.T) {
 	torchtest.Device(t)
 	for _, e := range loss.Entries() {
-		if !train.Trainable(e) || e.ID == "smile-classifier" {
+		if method.Of(e).Lacks() != "" || e.ID == "smile-classifier" {
 			continue
 		}
 		t.Run(e.ID, func(t *testing.T) {
-			c := config(photos(t, 96), e.ID)
-			c.Device = device
+			c := settingsOf(photos(t, 96), e.ID)
+			c.Run.Device = device
 			if e.ID == "lac" {
-				c.Stages = 1
-				c.Optimizer, c.DecoderDim, c.QueueSize, c.LR = "sgd", 16, 24, 0.05
+				c.Stages.Count = 1
+				c.Optim.Name, c.Model.DecoderDim, c.Method.QueueSize, c.Optim.LR = "sgd", 16, 24, 0.05
 			}
 			if e.Needs&loss.PseudoLabels != 0 {
-				c.Data, c.DataOptions, c.ImageSize = train.ShapesName, "train=48,val=8,test=8", 64
+				c.Data.Path, c.Data.Options, c.Data.ImageSize = config.Shapes, config.DataOptions{Train: 48, Val: 8, Test: 8}, 64
 			}
 			var seen []int
-			_, err := train.Run(context.Background(), c, train.Events{Step: func(s train.Step) {
+			_, err := train.Run(context.Background(), c, train.RunOptions{Events: train.Events{Step: func(s train.Step) {
 				if s.Phase == "train" && s.Epoch == 1 {
 					seen = append(seen, torchtest.DeviceWaits())
 				}
-			}})
+			}}})
 			require.NoError(t, err)
 			require.Greater(t, len(seen), 3)
 			for i := range seen[2:] {
@@ -390,14 +432,14 @@ func TestNothingWaits(t *testing.T) {
 // TestTrainedModel is used on the device by everything that reads it.
 func TestTrainedModel(t *testing.T) {
 	torchtest.Device(t)
-	c := config(photos(t, 64), "an")
+	c := settingsOf(photos(t, 64), "an")
 	o := do(t, c, device)
 	for _, part := range []data.Split{data.Val, data.Test} {
 		r, err := train.Evaluate(context.Background(), o.run, part, train.Events{})
 		require.NoError(t, err)
 		require.InDelta(t, o.maps[len(o.maps)-2+int(part-data.Val)], r.MAP, 30)
 	}
-	photo, err := os.ReadFile(filepath.Join(c.Data, "images", "003.png"))
+	photo, err := os.ReadFile(filepath.Join(c.Data.Path, "images", "003.png"))
 	require.NoError(t, err)
 	type use struct {
 		report      *train.Report
@@ -426,12 +468,12 @@ func TestTrainedModel(t *testing.T) {
 	require.Equal(t, uses[0], uses[1])
 	_, err = train.Estimate(context.Background(), c, train.Events{})
 	require.NoError(t, err)
-	c.Device = "cuda:99"
-	_, err = train.Run(context.Background(), c, train.Events{})
+	c.Run.Device = "cuda:99"
+	_, err = train.Run(context.Background(), c, train.RunOptions{})
 	require.Error(t, err)
-	c.Device = "gpu"
-	_, err = train.Run(context.Background(), c, train.Events{})
-	var bad *train.ConfigError
+	c.Run.Device = "gpu"
+	_, err = train.Run(context.Background(), c, train.RunOptions{})
+	var bad *config.Error
 	require.True(t, errors.As(err, &bad))
 	require.ErrorContains(t, err, `device "gpu" is none of auto, cpu, cuda, cuda:N`)
 }

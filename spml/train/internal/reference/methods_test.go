@@ -10,7 +10,9 @@ import (
 
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -21,15 +23,17 @@ func TestMethodsWithoutReference(t *testing.T) {
 		id     string
 		atMost int // epochs
 		mAP    float64
-	}{{"bce-ls", 3, 85}, {"en-cl", 3, 85}, {"en-scl", 3, 85}, {"mime", 4, 80}, {"smile", 4, 80}, {"smile-classifier", 3,
-		60}, {"crisp", 3, 80}, {"l48", 3, 85}} {
+	}{
+		{"bce-ls", 3, 85}, {"en-cl", 3, 85}, {"en-scl", 3, 85}, {"mime", 4, 80}, {"smile", 4, 80},
+		{"smile-classifier", 3, 60}, {"crisp", 3, 80}, {"l48", 3, 85},
+	} {
 		t.Run(m.id, func(t *testing.T) {
 			c := mimlConfig(t, m.id, 1200)
-			c.Epochs, c.Run = m.atMost, filepath.Join(t.TempDir(), "run")
-			res, err := train.Run(context.Background(), c, train.Events{})
+			c.Schedule.Epochs, c.Run.Dir = m.atMost, filepath.Join(t.TempDir(), "run")
+			res, err := train.Run(context.Background(), c, train.RunOptions{})
 			require.NoError(t, err)
 			require.Greater(t, res.Best.TestMAP, m.mAP)
-			again, err := train.Evaluate(context.Background(), c.Run, 2, train.Events{})
+			again, err := train.Evaluate(context.Background(), c.Run.Dir, 2, train.Events{})
 			require.NoError(t, err)
 			require.InDelta(t, res.Best.TestMAP, again.MAP, 1e-6, "the saved head scores as the best epoch did")
 		})
@@ -41,8 +45,8 @@ func TestEnSclOnFeaturesIsEnCl(t *testing.T) {
 	var loss [2]float64
 	for i, id := range []string{"en-cl", "en-scl"} {
 		c := mimlConfig(t, id, 1)
-		c.Epochs = 2
-		res, err := train.Run(context.Background(), c, train.Events{})
+		c.Schedule.Epochs = 2
+		res, err := train.Run(context.Background(), c, train.RunOptions{})
 		require.NoError(t, err)
 		loss[i] = res.Epochs[1].Loss
 	}
@@ -52,12 +56,12 @@ func TestEnSclOnFeaturesIsEnCl(t *testing.T) {
 func TestPseudoLabelsFromFile(t *testing.T) {
 	dir := t.TempDir()
 	c := mimlConfig(t, "vlpl", 1200)
-	c.Epochs = 3
-	_, err := train.Run(context.Background(), c, train.Events{})
+	c.Schedule.Epochs = 3
+	_, err := train.Run(context.Background(), c, train.RunOptions{})
 	require.ErrorContains(t, err, "--pseudo-labels")
 
-	c.DataSeed = new(uint32)
-	ds, err := train.Open(c)
+	c.Data.Seed = new(uint32)
+	ds, err := c.Data.Open()
 	require.NoError(t, err)
 	defer ds.Close()
 	// Pseudo-labels that are the full labels make vlpl learn nearly as full labels do.
@@ -65,38 +69,38 @@ func TestPseudoLabelsFromFile(t *testing.T) {
 	for i, y := range ds.Labels {
 		truth[i] = 2*y - 1
 	}
-	c.DataSeed = nil
-	c.PseudoLabels = filepath.Join(dir, "pseudo.npy")
+	c.Data.Seed = nil
+	c.Pseudo.File = filepath.Join(dir, "pseudo.npy")
 	write := func(v []int8) {
 		a, err := npy.New([]int64{int64(ds.N()), int64(ds.C())}, v)
 		require.NoError(t, err)
-		require.NoError(t, npy.Write(c.PseudoLabels, a))
+		require.NoError(t, npy.Write(c.Pseudo.File, a))
 	}
 	write(truth)
-	c.Params = map[string]float64{"gamma_neg": 1, "beta_pos": 1}
+	c.Method.Params = map[string]float64{"gamma_neg": 1, "beta_pos": 1}
 	for _, id := range []string{"vlpl", "gpr"} {
-		c.Method = id
+		c.Method.ID = id
 		if id == "gpr" {
-			c.Params = nil
+			c.Method.Params = nil
 		}
-		res, err := train.Run(context.Background(), c, train.Events{})
+		res, err := train.Run(context.Background(), c, train.RunOptions{})
 		require.NoError(t, err)
 		require.Greater(t, res.Best.TestMAP, 88.0, id)
 	}
 	truth[7] = 3
 	write(truth)
-	_, err = train.Run(context.Background(), c, train.Events{})
+	_, err = train.Run(context.Background(), c, train.RunOptions{})
 	require.ErrorContains(t, err, "row 1, class 2 is 3")
 }
 
 // TestConsistencyOfTwoViews trains plc with the features of a second view.
 func TestConsistencyOfTwoViews(t *testing.T) {
 	c := mimlConfig(t, "plc", 1200)
-	c.Epochs = 3
-	_, err := train.Run(context.Background(), c, train.Events{})
+	c.Schedule.Epochs = 3
+	_, err := train.Run(context.Background(), c, train.RunOptions{})
 	require.ErrorContains(t, err, "--strong-features")
-	c.StrongFeatures = testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy")
-	res, err := train.Run(context.Background(), c, train.Events{})
+	c.Model.StrongFeatures = config.Paths{testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy")}
+	res, err := train.Run(context.Background(), c, train.RunOptions{})
 	require.NoError(t, err)
 	require.Greater(t, res.Best.TestMAP, 85.0)
 }
@@ -109,12 +113,12 @@ func TestEveryMethodIsAccountedFor(t *testing.T) {
 		trained = append(trained, m.id)
 	}
 	for _, e := range loss.Entries() {
-		if train.Trainable(e) {
+		if method.Of(e).Lacks() == "" {
 			require.Contains(t, trained, e.ID)
 			continue
 		}
 		require.Equal(t, "smile-encoder", e.ID)
-		_, err := train.Config{Data: "x", Method: e.ID}.Resolve()
+		_, err := config.Config{Data: config.Data{Path: "x"}, Method: config.Method{ID: e.ID}}.Resolve()
 		require.ErrorContains(t, err, e.ID+" needs ")
 	}
 	for i, id := range trained {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -76,18 +77,31 @@ var referenceMethods = []struct {
 // fullRuns asks for every seed on both data sets; without it, one seed on MIML and three methods on CUB.
 var fullRuns = testroot.All("GOSPML_REFERENCE_RUNS")
 
-func mimlConfig(t *testing.T, id string, seed uint32) train.Config {
-	return train.Config{
-		Data: testroot.Shared(t, "data", "miml"), Features: testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy"),
-		Mode: train.Frozen, Method: id, Seed: seed,
+func mimlConfig(t *testing.T, id string, seed uint32) config.Config {
+	return config.Config{
+		Data:   config.Data{Path: testroot.Shared(t, "data", "miml")},
+		Method: config.Method{ID: id},
+		Model: config.Model{
+			Features: config.Paths{testroot.Shared(t, "data", "features", "miml_mobilenetv2.npy")},
+			Mode:     config.Frozen,
+		},
+		Run: config.Run{Seed: seed},
 	}
 }
 
-func cubConfig(t *testing.T, id string, seed uint32) train.Config {
-	return train.Config{
-		Data:     testroot.Shared(t, "data", "cub"),
-		Features: testroot.Shared(t, "data", "features", "cub_train_mobilenetv2.npy") + "," + testroot.Shared(t, "data", "features", "cub_test_mobilenetv2.npy"),
-		Mode:     train.Frozen, Method: id, Seed: seed, BatchSize: 64, Preset: "cub",
+func cubConfig(t *testing.T, id string, seed uint32) config.Config {
+	return config.Config{
+		Data:   config.Data{Path: testroot.Shared(t, "data", "cub")},
+		Method: config.Method{ID: id, DataSet: "cub"},
+		Model: config.Model{
+			Features: config.Paths{
+				testroot.Shared(t, "data", "features", "cub_train_mobilenetv2.npy"),
+				testroot.Shared(t, "data", "features", "cub_test_mobilenetv2.npy"),
+			},
+			Mode: config.Frozen,
+		},
+		Optim: config.Optim{BatchSize: 64},
+		Run:   config.Run{Seed: seed},
 	}
 }
 
@@ -110,8 +124,8 @@ func TestReferenceRuns(t *testing.T) {
 			}
 			t.Run(m.id+"/"+seed, func(t *testing.T) {
 				c := mimlConfig(t, m.id, number(t, seed))
-				c.Params = m.miml
-				res, err := train.Run(context.Background(), c, train.Events{})
+				c.Method.Params = m.miml
+				res, err := train.Run(context.Background(), c, train.RunOptions{})
 				require.NoError(t, err)
 				require.Len(t, res.Epochs, len(want.Loss))
 				tolMAP, tolLoss := tolerances(m.id)
@@ -139,7 +153,7 @@ func TestReferenceRunsBirds(t *testing.T) {
 			}
 			t.Run(m.id+"/"+seed, func(t *testing.T) {
 				c := cubConfig(t, m.id, number(t, seed))
-				c.Params = m.cub
+				c.Method.Params = m.cub
 				epochs := len(want.Loss)
 				if !fullRuns {
 					epochs = 5 // the schedules that depend on the run's length are em-apl's and gr's
@@ -147,11 +161,11 @@ func TestReferenceRunsBirds(t *testing.T) {
 				var res []train.EpochRecord
 				ctx, cancel := context.WithCancel(context.Background())
 				defer cancel()
-				_, err := train.Run(ctx, c, train.Events{Epoch: func(e train.EpochRecord) {
+				_, err := train.Run(ctx, c, train.RunOptions{Events: train.Events{Epoch: func(e train.EpochRecord) {
 					if res = append(res, e); e.Epoch == epochs && epochs < len(want.Loss) {
 						cancel()
 					}
-				}})
+				}}})
 				if epochs == len(want.Loss) {
 					require.NoError(t, err)
 				}

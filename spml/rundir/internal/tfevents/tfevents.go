@@ -1,4 +1,5 @@
-// Package tfevents writes TensorBoard event files: TFRecords of Event messages (tensorflow/core/util/event.proto). A Writer belongs to one goroutine.
+// Package tfevents writes TensorBoard event files: TFRecords of Event messages (tensorflow/core/util/event.proto). A
+// Writer belongs to one goroutine.
 package tfevents
 
 import (
@@ -24,7 +25,8 @@ type Writer struct {
 	now func() time.Time
 }
 
-// Open starts a new event file in a folder. The steps from firstStep on of older files there count no more: TensorBoard drops what a run that was
+// Open starts a new event file in a folder. The steps from firstStep on of older files there count no more:
+// TensorBoard drops what a run that was
 // stopped wrote after the checkpoint that it went on from.
 func Open(dir string, firstStep int64) (*Writer, error) { return open(dir, firstStep, time.Now) }
 
@@ -35,7 +37,11 @@ func open(dir string, firstStep int64, now func() time.Time) (*Writer, error) {
 	// TensorBoard reads files whose names hold "tfevents" in the order of their names.
 	var w *Writer
 	for n := 0; w == nil; n++ {
-		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.%d", now().Unix(), n)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		f, err := os.OpenFile(
+			filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.%d", now().Unix(), n)),
+			os.O_CREATE|os.O_EXCL|os.O_WRONLY,
+			0o644,
+		)
 		if err == nil {
 			w = &Writer{f, now}
 		} else if !errors.Is(err, os.ErrExist) {
