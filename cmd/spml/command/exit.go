@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"strings"
 	"syscall"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/spml/vlm"
+	weightsOf "github.com/gospml/gospml/spml/weights"
 	"github.com/gospml/gospml/third_party/native"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -77,6 +79,10 @@ func exitCode(ctx context.Context, err error) int {
 		pickled *pth.FormatError
 		maths   *torch.Error
 		path    *fs.PathError
+		absent  *weightsOf.MissingError
+		unnamed *weightsOf.UnknownError
+		hash    *weightsOf.HashError
+		network net.Error
 	)
 	is := func(targets ...error) bool {
 		for _, t := range targets {
@@ -101,10 +107,14 @@ func exitCode(ctx context.Context, err error) int {
 		return exitResume
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitInt
-	case isUsage(err), errors.As(err, &setting), is(rundir.ErrExists, vlm.ErrSettings):
+	case isUsage(err), errors.As(err, &setting), errors.As(err, &unnamed), is(rundir.ErrExists, vlm.ErrSettings):
 		return exitUsage
 	case is(native.ErrNotFound, torch.ErrLibrary, pixel.ErrLibrary, parity.ErrNoPillow, cuda.ErrNoDevice):
 		return exitMissing
+	case errors.As(err, &absent):
+		return exitMissing
+	case errors.As(err, &hash):
+		return exitData
 	case is(torch.ErrOutOfMemory):
 		return exitMemory
 	case errors.As(err, &maths): // any other error of tensor maths is a mistake of ours
@@ -114,7 +124,7 @@ func exitCode(ctx context.Context, err error) int {
 		errors.As(err, &pickled), errors.As(err, &array),
 		is(pixel.ErrDamaged, pixel.ErrTooLarge, pixel.ErrUnknownFormat, metric.ErrNotProbability, errBadPhotos, train.ErrNotFinite, train.ErrData, clip.ErrFormat, audit.ErrDecisions):
 		return exitData
-	case errors.As(err, &path), errors.As(err, &errno):
+	case errors.As(err, &path), errors.As(err, &errno), errors.As(err, &network):
 		return exitIO
 	}
 	return exitOther

@@ -34,6 +34,7 @@ func newRoot() *cobra.Command {
   spml loss list                                              the methods, and what they need
   spml metric scores.npy labels.npy                           mAP, F1, ranking and calibration of any scores
   spml clip zeroshot photo.jpg --model M --labels dog,cat     CLIP models: look at, convert, use
+  spml weights list                                           published weights by name: fetch, verify
   spml doctor                                                 is everything in place?
 
 A .pth or .npz file that is refused because what it describes does not fit is read with --file-budget 1GB (any command), if you trust it.`,
@@ -44,10 +45,13 @@ A .pth or .npz file that is refused because what it describes does not fit is re
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{guessFlag(cmd, err)} })
 	root.PersistentFlags().Var(new(fileBudget), "file-budget", "memory that what a .pth or .npz file describes may take, such as 1GB; for files that you trust")
 	_ = root.PersistentFlags().MarkHidden("file-budget") // of every command, and needed by few: the refusal of a file names it
+	root.PersistentFlags().Bool("offline", false, "open no connection: published weights must be here")
+	_ = root.PersistentFlags().MarkHidden("offline")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return namedWeights(cmd) }
 	root.AddCommand(
 		newTrain(), newCompare(), newSweep(), newReproduce(), newDiff(), newReport(), newPlot(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newAudit(), newDemo(),
 		newRecipe(), newConfig(), newPlan(), newVerify(),
-		newLoss(), newData(), newMetric(), newClip(),
+		newLoss(), newData(), newMetric(), newClip(), newWeights(),
 		newBench(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
 			Use:   "exit-codes",
 			Short: "What the exit codes mean",
@@ -64,6 +68,18 @@ func (b *fileBudget) String() string { return strconv.FormatInt(int64(*b), 10) }
 func (b *fileBudget) Type() string   { return "SIZE" }
 
 func (b *fileBudget) Set(text string) error {
+	n, err := byteSize(text)
+	if err != nil {
+		return err
+	}
+	*b = fileBudget(n)
+	pth.SetLimit(n)
+	npy.SetLimit(n)
+	return nil
+}
+
+// byteSize reads a number of bytes with an optional unit: 500MB, 2 GB, 123.
+func byteSize(text string) (int64, error) {
 	number, factor := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(text, " ", "")), "B"), int64(1)
 	for unit, f := range map[string]int64{"K": 1e3, "M": 1e6, "G": 1e9} {
 		if n, ok := strings.CutSuffix(number, unit); ok {
@@ -72,12 +88,9 @@ func (b *fileBudget) Set(text string) error {
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n <= 0 || n > 1e15/factor {
-		return fmt.Errorf("%q is no size such as 500MB or 2GB", text)
+		return 0, fmt.Errorf("%q is no size such as 500MB or 2GB", text)
 	}
-	*b = fileBudget(n * factor)
-	pth.SetLimit(n * factor)
-	npy.SetLimit(n * factor)
-	return nil
+	return n * factor, nil
 }
 
 // exactly and atLeast are cobra's argument checks with our exit code.
