@@ -82,7 +82,7 @@ func (s Store) place(e Entry) string {
 	return filepath.Join(s.Dir, strings.NewReplacer("/", "--", "@", "-").Replace(e.Name), e.File())
 }
 
-// Path is the file of a name that was fetched before, or a *MissingError. It looks whether it is there; Verify reads it.
+// Path is the file of a name that was fetched before, or a *MissingError. It looks whether it is there; Verify reads.
 func (s Store) Path(name string) (string, error) {
 	e, err := Lookup(name)
 	if err != nil {

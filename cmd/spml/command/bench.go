@@ -19,10 +19,6 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Speed of data, training and prediction as CSV; pixels beside Pillow's",
-		Args:  exactly(0, "a subcommand: data, train, infer or parity"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("%s wants a subcommand: data, train, infer or parity", cmd.CommandPath())}
-		},
 	}
 	cmd.AddCommand(newBenchData(), newBenchTrain(), newBenchInfer(), newBenchParity())
 	return cmd

@@ -107,6 +107,6 @@ func TestBenchParity(t *testing.T) {
 	require.ErrorContains(t, err, "no Python with Pillow")
 	_, _, err = execute("bench", "parity", filepath.Join(t.TempDir(), "none"))
 	require.Error(t, err)
-	_, _, err = execute("bench")
-	require.ErrorContains(t, err, "wants a subcommand: data, train, infer or parity")
+	_, _, err = execute("bench", "nonsuch")
+	require.EqualError(t, err, `spml bench has no command "nonsuch"`)
 }

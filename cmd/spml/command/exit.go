@@ -34,6 +34,7 @@ const (
 	exitOK       = 0
 	exitOther    = 1
 	exitUsage    = 2
+	exitCommand  = 64
 	exitData     = 65
 	exitMissing  = 69
 	exitInternal = 70
@@ -47,6 +48,7 @@ const exitCodesText = `Exit codes:
     0  done
     1  any other failure
     2  wrong usage or settings
+   64  there is no such command
    65  wrong data (a damaged or missing image, a bad table or weights file) or a loss that is not finite
    69  libtorch, one of our libraries or a device is missing; run ` + "`spml setup`" + ` or ` + "`spml doctor`" + `
    70  internal error, please report it
@@ -83,6 +85,7 @@ func exitCode(ctx context.Context, err error) int {
 		unnamed *weightsOf.UnknownError
 		hash    *weightsOf.HashError
 		network net.Error
+		command *noSuchCommand
 	)
 	is := func(targets ...error) bool {
 		for _, t := range targets {
@@ -107,6 +110,8 @@ func exitCode(ctx context.Context, err error) int {
 		return exitResume
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitInt
+	case errors.As(err, &command):
+		return exitCommand
 	case isUsage(err), errors.As(err, &setting), errors.As(err, &unnamed), is(rundir.ErrExists, vlm.ErrSettings):
 		return exitUsage
 	case is(native.ErrNotFound, torch.ErrLibrary, pixel.ErrLibrary, parity.ErrNoPillow, cuda.ErrNoDevice):

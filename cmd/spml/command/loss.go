@@ -32,10 +32,6 @@ func newLoss() *cobra.Command {
   spml loss docs FOLDER       a page about each
 
 A loss of your own: examples/my-loss is a program of 33 lines that is this command with one more.`,
-		Args: exactly(0, "a subcommand: list, show, plot, unified or docs"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usageError{fmt.Errorf("%s wants a subcommand: list, show, plot, unified or docs", cmd.CommandPath())}
-		},
 	}
 	cmd.AddCommand(newLossList(), newLossShow(), newLossPlot(), newLossUnified(), newLossDocs())
 	return cmd

@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string) (code int) {
 		}
 	}()
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(helpAll(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string) (code int) {
 	if errors.As(err, &fault) {
 		fmt.Fprintf(os.Stderr, "\n%s", fault.Stack)
 	}
-	if code == exitUsage && isUsage(err) {
+	if code == exitCommand || code == exitUsage && isUsage(err) {
 		fmt.Fprintf(os.Stderr, "Run `%s --help` for usage.\n", cmd.CommandPath())
 	}
 	return code

@@ -82,7 +82,7 @@ func TestExitCodes(t *testing.T) {
 		want string
 	}{
 		"no command":        {nil, []string{}, exitOK, ""},
-		"unknown command":   {nil, []string{"trian"}, exitUsage, "unknown command"},
+		"unknown command":   {nil, []string{"trian"}, exitCommand, `did you mean "train"?`},
 		"unknown flag":      {nil, []string{"train", "--metod", "an"}, exitUsage, "unknown flag: --metod"},
 		"no data":           {nil, []string{"train", "--method", "an"}, exitUsage, "no data set"},
 		"unknown method":    {nil, []string{"train", "--data", data, "--method", "x"}, exitUsage, "there are"},

@@ -22,13 +22,6 @@ func newRecipe() *cobra.Command {
   spml recipe show gr-cub-resnet50
   spml recipe diff em-voc-resnet50 gr-voc-resnet50
   spml train --recipe gr-cub-resnet50 --data birds --weights resnet50.pth --run runs/gr`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown command %q for %q; there are list, show, diff", args[0], cmd.CommandPath())}
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newRecipeList(), newRecipeShow(), newRecipeDiff())
 	return cmd

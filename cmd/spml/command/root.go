@@ -58,6 +58,8 @@ A .pth or .npz file that is refused because what it describes does not fit is re
 			Long:  exitCodesText,
 		})
 	addCompletion(root)
+	addHelp(root)
+	strictCommands(root)
 	return root
 }
 

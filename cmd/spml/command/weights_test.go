@@ -71,8 +71,8 @@ func TestWeightsByName(t *testing.T) {
 	file := filepath.Join(dir, "squeezenet1_0.imagenet1k_v1", "squeezenet1_0-b66bff10.pth")
 	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o755))
 	require.NoError(t, os.WriteFile(file, b, 0o644))
-	code, stdout, stderr := spml(t, []string{"GOSPML_WEIGHTS=" + dir}, "config", "show", "--data", "shapes", "--method", "an",
-		"--weights", "squeezenet1_0.imagenet1k_v1", "--offline")
+	code, stdout, stderr := spml(t, []string{"GOSPML_WEIGHTS=" + dir}, "config", "show", "--data", "shapes", "--method",
+		"an", "--weights", "squeezenet1_0.imagenet1k_v1", "--offline")
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `(?m)^weights: +`+regexp.QuoteMeta(file)+`$`, stdout)
 	require.Regexp(t, `(?m)^backbone: +squeezenet1_0$`, stdout)
