@@ -41,8 +41,8 @@ var flagGroups = []struct {
 		cache-file-mb val-labels features strong-features strong-view`},
 	{"Method", `method param preset form recipe expected-positives log-eps stages stage-one stage-one-delta stage-one-lr
 		queue-size latent-dim`},
-	{"Network", `backbone weights init head context class-context decoder-dim mode frozen batch-norm freeze-at freeze-epochs
-		grad-checkpointing`},
+	{"Network", `backbone weights init head context class-context decoder-dim mode frozen batch-norm freeze-at
+		freeze-epochs grad-checkpointing`},
 	{"Image-text model and pseudo-labels", "clip clip-precision pseudo-labels pseudo-options text-features"},
 	{"Optimisation", `epochs batch-size micro-batch lr head-lr optimizer momentum weight-decay schedule warmup-epochs
 		pct-start power gamma step-epochs clip-norm ema ema-best optimizer-in-backward`},

@@ -25,8 +25,8 @@ func newWeights() *cobra.Command {
 		Use:   "weights",
 		Short: "Published weights by name: list, fetch, verify",
 		Long: `Fetches published weights by name. Nothing is fetched that is not named. A fetch that is broken off goes on
-where it was; a file is checked against the publisher's hash before it is there. --weights and --clip of every command take a
-name as well as a file.
+where it was; a file is checked against the publisher's hash before it is there. --weights and --clip of every
+command take a name as well as a file.
 
   spml weights list resnet
   spml weights get resnet50.imagenet1k_v1 openai/ViT-B-16
