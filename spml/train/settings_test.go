@@ -74,7 +74,7 @@ func TestRates(t *testing.T) {
 	require.InDelta(t, 0.5*(1+math.Cos(math.Pi/2)), f, 1e-12)
 }
 
-// TestWarmupThatIsProposed: what the error of a run too short for em-apl's labels proposes is a run that can be trained.
+// TestWarmupThatIsProposed: the error of a run too short for em-apl proposes a run that can be trained.
 func TestWarmupThatIsProposed(t *testing.T) {
 	proposed := regexp.MustCompile(`--param warmup=(\d+)$`)
 	for _, preset := range []string{"voc", "nus", "cub"} {
