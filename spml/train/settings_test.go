@@ -2,8 +2,6 @@ package train
 
 import (
 	"math"
-	"regexp"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -72,30 +70,4 @@ func TestRates(t *testing.T) {
 	require.Equal(t, 0.1, f)
 	f, _ = curve(c, 100, 10).At(55)
 	require.InDelta(t, 0.5*(1+math.Cos(math.Pi/2)), f, 1e-12)
-}
-
-// TestWarmupThatIsProposed: the error of a run too short for em-apl proposes a run that can be trained.
-func TestWarmupThatIsProposed(t *testing.T) {
-	proposed := regexp.MustCompile(`--param warmup=(\d+)$`)
-	for _, preset := range []string{"voc", "nus", "cub"} {
-		for epochs := 1; epochs <= 6; epochs++ {
-			for _, own := range []float64{0, 30} {
-				c := Config{Data: ShapesName, Method: "em-apl", Preset: preset, Epochs: epochs}
-				if own > 0 {
-					c.Params = map[string]float64{"warmup": own}
-				}
-				_, err := c.Resolve()
-				if err == nil {
-					continue
-				}
-				m := proposed.FindStringSubmatch(err.Error())
-				require.NotNil(t, m, err)
-				warmup, err := strconv.ParseFloat(m[1], 64)
-				require.NoError(t, err)
-				c.Params, c.Epochs = map[string]float64{"warmup": warmup}, max(epochs, 2)
-				_, err = c.Resolve()
-				require.NoError(t, err, "%s, %d epochs", preset, epochs)
-			}
-		}
-	}
 }

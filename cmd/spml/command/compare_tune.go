@@ -135,9 +135,9 @@ func methodGrid(v compare.Variant, settings map[string]any, own map[string]*reci
 		stages = []recipe.Sweep{*own[method]}
 	case method == config.DualCoOp: // a model, whose loss is another's
 	default:
-		preset, _ := v.Over(settings)["preset"].(string)
+		dataSet, _ := v.Over(settings)["data_set"].(string)
 		var err error
-		if stages, err = recipe.Tuning(method, preset); err != nil {
+		if stages, err = recipe.Tuning(method, dataSet); err != nil {
 			return compare.Grid{}, &config.Error{Msg: strings.TrimPrefix(err.Error(), "loss: ")}
 		}
 	}

@@ -61,3 +61,14 @@ func TestCompareTunes(t *testing.T) {
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "seed 1 is to choose settings and to test them")
 }
+
+// TestGridOfADataSet: a data set with a grid of its own is tuned over it.
+func TestGridOfADataSet(t *testing.T) {
+	v := compare.Variant{Name: "vlpl", Set: map[string]any{"method": "vlpl"}}
+	for name, want := range map[string]string{"cub": "on CUB", "voc": "CUB has thresholds of its own"} {
+		g, err := methodGrid(v, map[string]any{"data_set": name}, nil)
+		require.NoError(t, err)
+		require.Contains(t, g.Source, want)
+		require.Len(t, g.Stages[0], 15)
+	}
+}
