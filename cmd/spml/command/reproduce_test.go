@@ -173,7 +173,9 @@ func TestDryRunReadsNothing(t *testing.T) {
 	}{
 		{[]string{"reproduce", "lac:ablation", "--only", "AN,two stages with queue", "--run", filepath.Join(dir, "run")}, []string{"\nAN:\n", "\ntwo stages with queue:\n", "\ntwo stages with queue, stage 1, where it differs from stage 2:\n  method:        plc\n", "params.temperature:"}},
 		{[]string{"train", "--method", "gr"}, []string{"method: ", "params.q2: ", "data_options: "}},
-		{[]string{"compare", "--methods", "an,role:k=1.5", "--seeds", "2"}, []string{"every row:\n", "\nan:\n  method:  an\n", "\nrole:k=1.5:\n", "params.k:  1.5\n"}},
+		{[]string{"compare", "--methods", "an,role:k=1.5", "--seeds", "2"}, []string{
+			"every row:\n", "\nan:\n  method:  an\n", "\nrole:k=1.5:\n", "params.k:      1.5\n",
+		}},
 		{[]string{"sweep", "--method", "em", "--grid", "params.alpha=0.1,0.3"}, []string{"\nem alpha=0.1:\n  params.alpha:  0.1\n", "\nem alpha=0.3:\n  params.alpha:  0.3\n"}},
 	} {
 		code, out, stderr := spml(t, nil, append(test.args, "--data", photos, "--dry-run")...)
