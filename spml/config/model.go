@@ -261,8 +261,10 @@ func (c *Config) checkHead(m *method.Method) error {
 	switch {
 	case !slices.Contains(heads, head):
 		return wrong("no head is called %q; there are %s", head, strings.Join(heads, ", "))
-	case (c.Model.Boost != 0 || c.Model.BoostEval) && !boosted:
+	case c.Model.Boost != 0 && !boosted:
 		return wrong("boost is the factor of --head %s", HeadBoostLU)
+	case c.Model.BoostEval && !boosted:
+		return wrong("boost_eval is of --head %s", HeadBoostLU)
 	case head == HeadLinear:
 		return nil
 	case head == HeadDualCoOp:
