@@ -8,15 +8,19 @@
 #   memory   the allocator, its cap, the question for unused tensors
 #   train    3 steps beside the CPU's, precision, resume, synchronisations
 #   clip     towers and graphs of CLIP
-#   figures  times, beside PyTorch where python3 has it
+#   figures  times, beside PyTorch (eager, compiled) where python3 has it: losses, training steps, LAC's step, CLIP,
+# DAMP
 #
 # Every test runs alone with a limit of time, so that one which hangs or panics does not end the others. Logs and tables go to the folder that OUT names, else to out beside
 # this script: summary.tsv has a line for each (group, test, result, seconds), <group>/<test>.log what it said, *.csv the figures.
 # Ends with 0 when all passed, 1 when one failed, 2 when no GPU was used. LIMIT=<seconds> for a test (default 120), LIBTORCH=<torch's folder>, PYTHON.
+# DRY=1 tries the script itself on any machine: every program runs, small and on the CPU, what needs a card skips, the
+# peers say what they would measure.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 out=${OUT:-$here/out}
 limit=${LIMIT:-120}
+dry=${DRY:-}
 python=${PYTHON:-python3}
 all="facts order kernels graphs memory train clip figures"
 mkdir -p "$out" || exit 1
@@ -26,6 +30,7 @@ if [ -z "${LIBTORCH:-}" ]; then
 fi
 [ -n "${LIBTORCH:-}" ] && export LIBTORCH
 export GOSPML_LIB="$here/lib" GOSPML_GPU_OUT="$out"
+[ -z "$dry" ] || export GOSPML_GPU_DRY=1
 summary=$out/summary.tsv
 failed=0
 
@@ -76,11 +81,23 @@ bench() {
 peer() {
 	name=$1 script=$2
 	shift 2
-	if "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+	if [ -n "$dry" ]; then
+		one figures "$name" "$python" "$here/$script" "$@" --dry
+		grep 'would measure' "$out/figures/$name.log" | sed 's/^/    /'
+	elif "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
 		one figures "$name" "$python" "$here/$script" "$@"
 	else
 		say figures "$name" skip 0
 	fi
+}
+
+# ours NAME WHAT ARGUMENTS…: a case of our program that writes NAME.csv.
+ours() {
+	name=$1 what=$2
+	shift 2
+	[ -z "$dry" ] || set -- dry device=cpu "$@"
+	one figures "$name" "$here/side" card "$what" "$out/$name.csv" "$@"
+	[ -z "$dry" ] || sed 's/^/    would measure  /' "$out/figures/$name.log"
 }
 
 facts() {
@@ -98,7 +115,8 @@ kernels() {
 	done
 	if command -v compute-sanitizer >/dev/null; then
 		for tool in memcheck racecheck initcheck; do
-			one kernels "sanitizer-$tool" compute-sanitizer --tool $tool --error-exitcode 9 "$here/loss.test" -test.run '^TestGPUFused$/float32/(1x1|5x7)'
+			one kernels "sanitizer-$tool" compute-sanitizer --tool $tool --error-exitcode 9 \
+				"$here/loss.test" -test.run '^TestGPUFused$/./^float32$/^(1x1|5x7)$'
 		done
 	else
 		say kernels compute-sanitizer skip 0
@@ -107,17 +125,26 @@ kernels() {
 graphs() { tests graphs cuda.test '^TestGPU(Graph|Capture|FailedCapture|Recorded)'; }
 memory() { tests memory cuda.test '^TestGPU(Memory|Pressure)'; }
 train() {
-	tests train cuda.test '^TestGPU(Hooks|Autocast)'
+	tests train cuda.test '^TestGPU(Hooks|Autocast|NCCL)'
 	limit=$((limit * 3)) tests train train.test '^TestGPU(Train|Precision|Resume)'
 }
 clip() { tests clip clip.test '^TestGPU'; }
 figures() {
 	slow=$limit
 	limit=$((slow * 5))
-	bench losses loss.test '^BenchmarkGPULosses$' -test.benchtime 50x
+	times=50x
+	[ -z "$dry" ] || times=1x
+	bench losses loss.test '^BenchmarkGPULosses$' -test.benchtime $times
+	[ -z "$dry" ] || sed 's/^/    would measure  /' "$out/losses.csv"
 	peer losses_pytorch losses_cuda.py "$out/losses_pytorch.csv"
 	tests figures train.test '^TestGPUSpeed'
+	ours train train
 	peer train_pytorch train_cuda.py "$out/train_pytorch.csv"
+	peer lac lac.py "$here/side" "$out/lac.csv" --device cuda:0 --rounds 20
+	one figures photos "$here/side" photos "$out/photos" 32
+	ours damp damp photos="$out/photos"
+	peer damp_pytorch damp_cuda.py "$out/damp_pytorch.csv" --photos "$out/photos"
+	rm -rf "$out/photos"
 	peer clip clip_cuda.py "$here/clipbench" "$out/clip.csv"
 	limit=$slow
 }
@@ -132,6 +159,7 @@ for g in $groups; do
 done
 echo "logs and tables: $out"
 awk -F '\t' '{ n[$3]++ } END { for (r in n) printf "%s %d  ", r, n[r]; print "" }' "$summary"
+[ -z "$dry" ] || exit $failed
 # Without a GPU the tests skip.
 if ! grep -q "$(printf '\tpass\t')" "$summary" || ! nvidia-smi >/dev/null 2>&1; then
 	echo "gpu-check: no GPU was used" >&2

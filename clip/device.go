@@ -74,26 +74,16 @@ func (m *MLP) foldFactor() {
 	m.act = silu
 }
 
-// upload brings a tensor to the model's device in dtype. On the way to a card it goes through page-locked memory, so that the copy runs beside the program.
+// upload brings a tensor to the model's device in dtype. It does not wait for what the device has to do before.
 func (m *Model) upload(x *torch.Tensor, dtype torch.DType) *torch.Tensor {
 	d := m.o.Device
-	if !m.o.remote() || x.Device() == d {
-		return x.ToDType(dtype)
+	if m.o.remote() && x.Device().Type == torch.DeviceCPU {
+		x = x.Contiguous().Send(d)
 	}
-	if d.Type != torch.DeviceCUDA || x.Device().Type != torch.DeviceCPU {
+	if m.o.remote() && x.Device() != d {
 		return x.ToDeviceDType(d, dtype)
 	}
-	must := func(t *torch.Tensor, err error) *torch.Tensor {
-		if err != nil {
-			panic(&torch.Error{Kind: torch.KindRuntime, Op: "clip.Model", Msg: err.Error()})
-		}
-		return t
-	}
-	pinned, err := cuda.IsPinned(x)
-	if must(nil, err); !pinned {
-		x = must(cuda.Pin(x.Contiguous()))
-	}
-	return must(cuda.ToAsync(x, d.Index)).ToDType(dtype)
+	return x.ToDType(dtype)
 }
 
 // download gives a result as float32 on the CPU, when it is there.

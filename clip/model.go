@@ -299,8 +299,13 @@ func (m *Model) run(ctx context.Context, f func(s *torch.Arena) error) error {
 	}
 }
 
-// chunks calls f for parts of n rows and joins the results, [n, E]. Each part is a job of its own.
+// chunks calls f for parts of n rows and joins the results on the CPU, [n, E]. Each part is a job of its own.
 func (m *Model) chunks(ctx context.Context, n int, f func(from, to int) *torch.Tensor) (*torch.Tensor, error) {
+	return m.parts(ctx, n, func(from, to int) *torch.Tensor { return m.download(f(from, to)) })
+}
+
+// parts is chunks with the results where they are.
+func (m *Model) parts(ctx context.Context, n int, f func(from, to int) *torch.Tensor) (*torch.Tensor, error) {
 	var parts []*torch.Tensor
 	defer func() {
 		for _, p := range parts {
@@ -310,7 +315,7 @@ func (m *Model) chunks(ctx context.Context, n int, f func(from, to int) *torch.T
 	for from := 0; from < n; from += m.o.Batch {
 		to := min(n, from+m.o.Batch)
 		err := m.run(ctx, func(s *torch.Arena) error {
-			parts = append(parts, s.Keep(m.download(f(from, to))))
+			parts = append(parts, s.Keep(f(from, to)))
 			return nil
 		})
 		if err != nil {
@@ -335,6 +340,19 @@ func join(parts []*torch.Tensor, width int) (out *torch.Tensor, err error) {
 // EncodeImage maps prepared pictures [n, 3, H, W] (any floating type; see [Preprocess]) to embeddings [n, E], float32
 // and not normalised. H and W may differ from the model's. The caller frees the result, or leaves it to the collector.
 func (m *Model) EncodeImage(ctx context.Context, x *torch.Tensor) (*torch.Tensor, error) {
+	return m.encodeImage(ctx, x, m.chunks)
+}
+
+// EncodeImageThere is EncodeImage with the result on the model's device, for which nothing waits.
+func (m *Model) EncodeImageThere(ctx context.Context, x *torch.Tensor) (*torch.Tensor, error) {
+	return m.encodeImage(ctx, x, func(ctx context.Context, n int, f func(from, to int) *torch.Tensor) (*torch.Tensor,
+		error) {
+		return m.parts(ctx, n, func(from, to int) *torch.Tensor { return f(from, to).ToDType(torch.Float32) })
+	})
+}
+
+func (m *Model) encodeImage(ctx context.Context, x *torch.Tensor,
+	in func(context.Context, int, func(from, to int) *torch.Tensor) (*torch.Tensor, error)) (*torch.Tensor, error) {
 	if m.clip.Visual == nil {
 		return nil, errNoImages
 	}
@@ -342,7 +360,7 @@ func (m *Model) EncodeImage(ctx context.Context, x *torch.Tensor) (*torch.Tensor
 	if err := torch.Try(func() { n = x.Size(0) }); err != nil {
 		return nil, err
 	}
-	return m.chunks(ctx, n, func(from, to int) *torch.Tensor {
+	return in(ctx, n, func(from, to int) *torch.Tensor {
 		return m.forward("image", m.upload(x.Slice(0, from, to, 1), m.o.DType), m.clip.Visual.Forward)
 	})
 }

@@ -4,11 +4,13 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/amp"
+	"github.com/gospml/gospml/torch/dist"
 	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/optim"
 )
@@ -168,6 +170,20 @@ func TestGPURecorded(t *testing.T) {
 	for _, schedule := range []bool{false, true} {
 		require.InDeltaSlice(t, train(false, schedule), train(true, schedule), 1e-6)
 	}
+}
+
+// TestGPUNCCL: a group of one process sums on its card, and leaves. Two cards want two processes.
+func TestGPUNCCL(t *testing.T) {
+	gpu(t)
+	store, err := dist.NewTCPStore("127.0.0.1", 0, true, 0, time.Minute)
+	require.NoError(t, err)
+	defer store.Close()
+	g, err := dist.NewGroup(store, 0, 1, dist.Options{Backend: "nccl", Timeout: time.Minute})
+	require.NoError(t, err)
+	x := torch.Ones(torch.S(5), torch.CUDA(0)).MulScalar(3)
+	require.NoError(t, g.AllReduce(x, dist.Sum))
+	require.Equal(t, []float32{3, 3, 3, 3, 3}, torch.ToSlice[float32](x))
+	require.NoError(t, g.Close())
 }
 
 // TestGPUHooks: a hook in Go runs in a backward on the card, whose thread is libtorch's.

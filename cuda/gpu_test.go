@@ -37,7 +37,7 @@ func TestGPUDevice(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, s.UUID, "GPU-")
 	require.Greater(t, s.Temperature, 0)
-	t.Logf("%+v\n%+v", p, s)
+	t.Logf("%v\n%#v\n%+v", p, p, s)
 }
 
 func TestGPUStreamsAndEvents(t *testing.T) {

@@ -1,19 +1,30 @@
 """CLIP's image tower on a card: ours (bench/clip serve-cuda) beside PyTorch's scaled_dot_product_attention in bfloat16, alternating.
 
 Run on a machine with a GPU, in the folder that make gpu-check makes: python clip_cuda.py ./clipbench OUT.csv [--rounds N]
-Ratios are PyTorch's time over ours; peak is the share of the card's own bfloat16 matrix product that our time is worth. The peer is the better of eager PyTorch and open_clip where that is installed.
+Ratios are PyTorch's time over ours; peak is the share of the card's own bfloat16 matrix product that our time is worth.
+The peer is the best of a plain tower, the same compiled, and transformers and open_clip where they are installed.
 """
-import argparse, csv, statistics, subprocess, time
-import torch
-import torch.nn.functional as F
+import argparse, csv, statistics, subprocess, sys, time
 
 p = argparse.ArgumentParser()
 p.add_argument("side"), p.add_argument("out"), p.add_argument("--rounds", type=int, default=7), p.add_argument("--device", type=int, default=0)
+p.add_argument("--dry", action="store_true", help="say what would be measured; needs no torch")
 o = p.parse_args()
+SHAPES = {"ViT-B/16": (224, 768, 12, 12, 16, 512),
+        "ViT-L/14": (224, 1024, 16, 24, 14, 768)}  # image, width, heads, layers, patch, embedding
+CALLS = {1: 50, 8: 30, 32: 20, 256: 5}  # by batch
+HEAD = ["model", "batch", "form", "ours_ms", "peer", "peer_ms", "ratio", "low", "high", "peak_share", "peak_tflops"]
+if o.dry:
+    print("would measure", " and ".join(SHAPES), "in bf16 at batch", ", ".join(map(str, CALLS)),
+            "as graphs and eager, beside scaled_dot_product_attention: plain, compiled, transformers, open_clip")
+    csv.writer(open(o.out, "w", newline="")).writerow(HEAD)
+    sys.exit(0)
+import torch
+import torch.nn.functional as F
+
 dev = torch.device("cuda", o.device)
 torch.cuda.set_device(dev)
 torch.set_grad_enabled(False)
-SHAPES = {"ViT-B/16": (224, 768, 12, 12, 16, 512), "ViT-L/14": (224, 1024, 16, 24, 14, 768)}  # image, width, heads, layers, patch, embedding
 
 
 class Block(torch.nn.Module):
@@ -89,14 +100,30 @@ peak, rows = matmul_peak(), []
 print(f"{torch.cuda.get_device_name(dev)}: bfloat16 matrix product {peak / 1e12:.0f} TFLOP/s", flush=True)
 for name, shape in SHAPES.items():
     peers = {"pytorch": Tower(*shape).to(dev, torch.bfloat16).eval()}
+    peers["compiled"] = torch.compile(peers["pytorch"])
+    try:
+        from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
+        image, d, heads, layers, patch, embed = shape
+        config = CLIPVisionConfig(hidden_size=d, intermediate_size=4 * d, num_hidden_layers=layers,
+                num_attention_heads=heads, image_size=image, patch_size=patch, projection_dim=embed,
+                                  hidden_act="quick_gelu", attn_implementation="sdpa")
+        tower = CLIPVisionModelWithProjection(config).to(dev, torch.bfloat16).eval()
+        peers["transformers"] = lambda x, tower=tower: tower(pixel_values=x).image_embeds
+    except Exception as e:
+        print(f"without transformers: {e}")
     try:
         import open_clip
         peers["open_clip"] = open_clip.create_model(name.replace("/", "-"), precision="pure_bf16", device=dev).visual.eval()
     except Exception as e:
         print(f"without open_clip: {e}")
-    for batch in (1, 8, 32, 256):
+    for batch, n in CALLS.items():
         x = torch.randn(batch, 3, shape[0], shape[0], device=dev, dtype=torch.bfloat16)
-        n = {1: 50, 8: 30, 32: 20, 256: 5}[batch]
+        for k in list(peers):
+            try:
+                peers[k](x)  # compiles
+            except Exception as e:  # one form must not end the others
+                print(f"{name} batch {batch}: {k} fails: {str(e).splitlines()[0]}")
+                del peers[k]
         times = {k: [] for k in [*peers, "graphs", "eager"]}
         for r in range(o.rounds + 1):
             for k, m in peers.items():
@@ -115,5 +142,5 @@ for name, shape in SHAPES.items():
     del peers
 ours.stdin.close()
 with open(o.out, "w", newline="") as f:
-    w = csv.DictWriter(f, rows[0].keys())
+    w = csv.DictWriter(f, HEAD)
     w.writeheader(), w.writerows(rows)

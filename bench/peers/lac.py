@@ -11,6 +11,9 @@ p.add_argument("out")
 p.add_argument("--rounds", type=int, default=3)
 p.add_argument("--threads", type=int, default=2)
 p.add_argument("--only", default="", help="comma-separated words of case names")
+p.add_argument("--device", default="cpu", help="cuda:0: one case in bfloat16, and no memory")
+p.add_argument("--dry", action="store_true",
+        help="say what would be measured, beside our side at a small size; needs no torch")
 p.add_argument("--peer", default="", help=argparse.SUPPRESS)
 a = p.parse_args()
 
@@ -22,7 +25,7 @@ def peer(dtype, layout):
     import torch.nn.functional as F
     torch.set_num_threads(a.threads)
     torch.manual_seed(0)
-    C, d, b = 80, 2048, 4
+    C, d, b, dev = 80, 2048, 4, torch.device(a.device)
 
     class Layer(nn.Module):
         def __init__(self):
@@ -58,21 +61,22 @@ def peer(dtype, layout):
             f = self.norm(t)
             return (self.W * f).sum(-1) + self.b, F.normalize(self.proj(f), dim=-1)
 
-    m = Model().train()
+    m = Model().to(dev).train()
     if layout == "channels_last":
         m = m.to(memory_format=torch.channels_last)
-    x = torch.rand(2 * b, 3, 448, 448).to(memory_format=torch.channels_last if layout == "channels_last" else torch.contiguous_format)
-    y = torch.zeros(b, C)
+    x = torch.rand(2 * b, 3, 448, 448).to(dev,
+            memory_format=torch.channels_last if layout == "channels_last" else torch.contiguous_format)
+    y = torch.zeros(b, C, device=dev)
     y[torch.arange(b), 7 * torch.arange(b)] = 1
     opt = torch.optim.AdamW([w for w in m.parameters() if w.requires_grad], lr=1e-4, weight_decay=1e-2)
-    queue, labels, at = torch.zeros(512, 2, 128), torch.zeros(512, dtype=torch.long), 0
+    queue, labels, at = torch.zeros(512, 2, 128, device=dev), torch.zeros(512, dtype=torch.long, device=dev), 0
     for line in sys.stdin:
         if line.strip() == "peak":
             print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, flush=True)
             continue
         t0 = time.perf_counter()
         opt.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bf16"):
+        with torch.autocast(dev.type, dtype=torch.bfloat16, enabled=dtype == "bf16"):
             z, e = m(x)
         z, e = z.float(), e.float()
         weak, strong = z[:b], z[b:]
@@ -90,12 +94,14 @@ def peer(dtype, layout):
         v, lab = queue[:used].transpose(0, 1).reshape(-1, 128), labels[:used].repeat(2)
         s = v @ v.t() / 0.5
         s = s - s.max(1, keepdim=True).values.detach()
-        off = 1 - torch.eye(len(v))
+        off = 1 - torch.eye(len(v), device=dev)
         same = (lab[:, None] == lab[None]).float() * off
         log_p = s - torch.log((s.exp() * off).sum(1, keepdim=True))
         contrast = -((same * log_p).sum(1) / same.sum(1)).mean()
         (F.binary_cross_entropy_with_logits(weak, y) + plc + contrast).backward()
         opt.step()
+        if dev.type == "cuda":
+            torch.cuda.synchronize()
         print(time.perf_counter() - t0, flush=True)
 
 
@@ -129,12 +135,27 @@ CASES = [  # name, our options, the peer's dtype and layout, targets of time and
     ("float32 contiguous, ours with --optimizer-in-backward", ["contiguous", "in-backward"], "fp32,contiguous", 0.97, 0.8),
     ("ours with --precision bf16 --grad-checkpointing head beside float32 contiguous", ["bf16", "checkpoint"], "fp32,contiguous", 0, 0.8),
 ]
+if a.device != "cpu":
+    CASES = [(f"{d} {l}",
+            ([d] if d == "bf16" else []) + (["contiguous"] if l == "contiguous" else []) + ["device=" + a.device],
+            f"{d},{l}", "", "")
+             for d, l in (("fp32", "contiguous"), ("bf16", "channels_last"))]
+if a.dry:
+    for name, ours, theirs, *_ in CASES:
+        us = Process([a.side, "lac", THREADS, "dry", *[o for o in ours if not o.startswith("device=")]])
+        print("would measure LAC's step,", name, "beside PyTorch", theirs, "on", a.device,
+                f"(our small one: {us.ask():.3f} s)", flush=True)
+        us.close()
+    open(a.out, "w").write("case,threads,rounds,ours_s,peer_s,times_as_fast,lowest,highest,target,"
+                           "ours_peak_mib,peer_peak_mib,memory_ratio,memory_target\n")
+    sys.exit(0)
 rows = []
 for name, ours, theirs, time_target, memory_target in CASES:
     if a.only and not any(w in name for w in a.only.split(",")):
         continue
     us = Process([a.side, "lac", THREADS, *ours])
-    them = Process([sys.executable, __file__, a.side, a.out, "--threads", str(a.threads), "--peer", theirs])
+    them = Process([sys.executable, __file__, a.side, a.out, "--threads", str(a.threads), "--device", a.device,
+            "--peer", theirs])
     us.ask(), them.ask()  # state of the optimiser, kernels that are made at the first use
     pairs = [(us.ask(), them.ask()) for _ in range(a.rounds)]
     ratio = statistics.median(t / o for o, t in pairs)

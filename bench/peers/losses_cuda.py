@@ -2,14 +2,25 @@
 
 Run on a machine with a GPU, in the folder that make gpu-check makes: python losses_cuda.py OUT.csv [--rows N --classes N --only an,gr]
 of_copy is the share of the card's own copy, counted as logits and labels in, gradient out."""
-import argparse, csv, sys
-import torch
-import loss_forms
+import argparse, ast, csv, os, sys
 
 p = argparse.ArgumentParser()
 p.add_argument("out"), p.add_argument("--rows", type=int, default=4096), p.add_argument("--classes", type=int, default=5000)
 p.add_argument("--only", default=""), p.add_argument("--device", default="cuda"), p.add_argument("--rounds", type=int, default=30)
+p.add_argument("--dry", action="store_true", help="say what would be measured; needs no torch")
 o = p.parse_args()
+HEAD = ["loss", "dtype", "form", "us", "of_copy"]
+if o.dry:
+    tree = ast.parse(open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "loss_forms.py")).read())
+    table = next(n.value for n in tree.body if isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") == "FORMS")
+    names = [k.value for k in table.keys]
+    print(f"would measure {len(names)} losses ({', '.join(names)}) in float32 and bfloat16, eager and compiled,",
+          f"at {o.rows} x {o.classes}")
+    csv.writer(open(o.out, "w", newline="")).writerow(HEAD)
+    sys.exit(0)
+import torch
+import loss_forms
+
 BUFFERS = 4  # together larger than the card's cache
 on_card = o.device.startswith("cuda")
 
@@ -37,7 +48,7 @@ def seconds(f):
 
 with open(o.out, "w", newline="") as file:
     w = csv.writer(file)
-    w.writerow(["loss", "dtype", "form", "us", "of_copy"])
+    w.writerow(HEAD)
     for dtype in (torch.float32, torch.bfloat16):
         given = [loss_forms.inputs(o.rows, o.classes) for _ in range(BUFFERS)]
         sets = [{k: v.to(o.device, dtype if k in "zu" else v.dtype) for k, v in d.items()} for d in given]

@@ -3,12 +3,22 @@
 Run on a machine with a GPU, in the folder that make gpu-check makes: python train_cuda.py OUT.csv
 The networks are torchvision's where it is installed; the rows of those are left out otherwise, which it says."""
 import argparse, csv, sys
-import torch
-import torch.nn.functional as F
 
 p = argparse.ArgumentParser()
 p.add_argument("out"), p.add_argument("--device", default="cuda"), p.add_argument("--steps", type=int, default=20)
+p.add_argument("--dry", action="store_true", help="say what would be measured; needs no torch")
 o = p.parse_args()
+NETWORKS = (("resnet50", 448, 64), ("resnet50", 224, 64), ("mobilenet_v2", 224, 64))
+PRECISIONS = ("fp32", "tf32", "bf16")
+HEAD = ["what", "size", "batch", "precision", "ms", "images_per_s"]
+if o.dry:
+    print("would measure an MLP eager, compiled and as a graph;", ", ".join(f"{n} at {s}" for n, s, _ in NETWORKS),
+            "in", ", ".join(PRECISIONS), "eager, in bf16 compiled too")
+    csv.writer(open(o.out, "w", newline="")).writerow(HEAD)
+    sys.exit(0)
+import torch
+import torch.nn.functional as F
+
 on_card = o.device.startswith("cuda")
 
 
@@ -30,15 +40,16 @@ def seconds(step):
     return a.elapsed_time(b) / 1e3 / o.steps
 
 
-def network(name, size, batch, dtype):
+def network(name, size, batch, dtype, compiled=False):
     m = getattr(torchvision.models, name)(num_classes=80).to(o.device, memory_format=torch.channels_last).train()
+    forward = torch.compile(m) if compiled else m
     opt = torch.optim.SGD(m.parameters(), lr=0.01, momentum=0.9)
     x = torch.rand(batch, 3, size, size, device=o.device).to(memory_format=torch.channels_last)
     y = (torch.rand(batch, 80, device=o.device) < 0.03).float()
 
     def step():
         with torch.autocast(o.device.split(":")[0], dtype=torch.bfloat16, enabled=dtype == "bf16"):
-            z = m(x)
+            z = forward(x)
         loss = F.binary_cross_entropy_with_logits(z.float(), y)
         opt.zero_grad()
         loss.backward()
@@ -46,21 +57,22 @@ def network(name, size, batch, dtype):
     return step
 
 
-def mlp():
+def mlp(compiled=False):
     m = torch.nn.Sequential(torch.nn.Linear(2048, 512), torch.nn.ReLU(), torch.nn.Linear(512, 80)).to(o.device)
     opt = torch.optim.SGD(m.parameters(), lr=0.01)
+    forward = torch.compile(m) if compiled else m
     x, y = torch.rand(128, 2048, device=o.device), (torch.rand(128, 80, device=o.device) < 0.03).float()
 
     def step():
         opt.zero_grad()
-        F.binary_cross_entropy_with_logits(m(x), y).backward()
+        F.binary_cross_entropy_with_logits(forward(x), y).backward()
         opt.step()
     return step
 
 
 with open(o.out, "w", newline="") as file:
     w = csv.writer(file)
-    w.writerow(["what", "size", "batch", "precision", "ms", "images_per_s"])
+    w.writerow(HEAD)
 
     def row(what, size, batch, precision, s):
         w.writerow([what, size, batch, precision, f"{s * 1e3:.3f}", f"{batch / s:.0f}"])
@@ -68,6 +80,7 @@ with open(o.out, "w", newline="") as file:
 
     row("mlp eager", 2048, 128, "fp32", seconds(mlp()))
     if on_card:
+        row("mlp compiled", 2048, 128, "fp32", seconds(mlp(True)))
         step = mlp()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -84,10 +97,13 @@ with open(o.out, "w", newline="") as file:
     except ImportError:
         print("torchvision is not installed: no networks", file=sys.stderr)
         sys.exit(0)
-    for name, size, batch in (("resnet50", 448, 64), ("resnet50", 224, 64), ("mobilenet_v2", 224, 64)):
-        for precision in ("fp32", "tf32", "bf16"):
+    for name, size, batch in NETWORKS:
+        for precision in PRECISIONS:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-            try:
-                row(name, size, batch, precision, seconds(network(name, size, batch, precision)))
-            except torch.cuda.OutOfMemoryError:
-                print(name, size, batch, precision, "out of memory", file=sys.stderr)
+            for compiled in (False, True) if precision == "bf16" and on_card else (False,):
+                try:
+                    row(name + " compiled" * compiled, size, batch, precision,
+                            seconds(network(name, size, batch, precision, compiled)))
+                except Exception as e:  # memory, or what the compiler lacks: the others go on
+                    print(name, size, batch, precision, "compiled" if compiled else "eager", "fails:",
+                            str(e).splitlines()[0], file=sys.stderr)

@@ -4,6 +4,8 @@
 //	side infer THREADS FORM    a network's pass for "network batch iterations" lines; FORM is frozen, bf16 or plain
 //	side folder NETWORK DIR N  N JPEG files to labels: images per second of all, of decoding, of the network; peak MiB
 //	side lac OPTION…           a training step of LAC for each line: bf16, contiguous, checkpoint, threads=N
+//	side card WHAT OUT.csv …   what a graphics card does: train, damp; see card.go
+//	side photos FOLDER N       writes N drawn photos as JPEG
 //	side first WEIGHTS PHOTO   classifies one photo with ImageNet's MobileNetV2 and prints the class
 package main
 
@@ -54,6 +56,14 @@ func main() {
 		if err := torch.Do(func() error { return lacStep(os.Args[2:]) }); err != nil {
 			log.Fatal(err)
 		}
+	case len(os.Args) >= 4 && os.Args[1] == "card":
+		if err := torch.Do(func() error { return card(os.Args[2], os.Args[3], os.Args[4:]) }); err != nil {
+			log.Fatal(err)
+		}
+	case len(os.Args) == 4 && os.Args[1] == "photos":
+		if err := drawPhotos(os.Args[2], os.Args[3]); err != nil {
+			log.Fatal(err)
+		}
 	case len(os.Args) == 4 && os.Args[1] == "first":
 		if err := torch.Do(func() error { return first(os.Args[2], os.Args[3]) }); err != nil {
 			log.Fatal(err)
@@ -64,7 +74,8 @@ func main() {
 		}
 	default:
 		log.Fatal("usage: side serve DATA | side first WEIGHTS PHOTO | side step features|photos DATA | " +
-			"side lac OPTION… | side infer THREADS FORM | side folder NETWORK DIR N")
+			"side lac OPTION… | side infer THREADS FORM | side folder NETWORK DIR N | " +
+			"side card train|damp OUT.csv [device=D] [dry] [photos=FOLDER] | side photos FOLDER N")
 	}
 }
 

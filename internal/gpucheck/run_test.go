@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/internal/testroot"
+	"github.com/gospml/gospml/third_party/native"
 )
 
 // program stands for a test program: it lists its tests, and each does what its name says.
@@ -113,18 +114,99 @@ func TestGroups(t *testing.T) {
 	require.Contains(t, out, "there is no group kernel; there are: facts order kernels graphs memory train clip figures")
 }
 
-// TestWithoutGPU: the tests of package cuda themselves, which skip here, end the script with 2.
+// build puts a program of the bundle in its place.
+func build(t *testing.T, dir, name string, arguments ...string) {
+	t.Helper()
+	out := filepath.Join(dir, name)
+	require.NoError(t, os.RemoveAll(out))
+	c := exec.CommandContext(t.Context(), "go", append(append(arguments[:len(arguments)-1:len(arguments)-1], "-o", out),
+		arguments[len(arguments)-1])...)
+	c.Dir = testroot.Module()
+	text, err := c.CombinedOutput()
+	require.NoError(t, err, "%s", text)
+}
+
+// libraries puts this machine's libraries into the bundle's folder.
+func libraries(t *testing.T, dir string) {
+	t.Helper()
+	libs, err := native.LibDir()
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, "lib")))
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "lib"), os.DirFS(libs)))
+}
+
+// TestWithoutGPU: the tests of package cuda themselves, which skip here, end the script with 2; behind a driver that
+// shows a card, but with a libtorch without its CUDA part, they fail with what to do, and the script goes on to its
+// end.
 func TestWithoutGPU(t *testing.T) {
 	dir, path := bundle(t)
-	real := filepath.Join(dir, "cuda.test")
-	require.NoError(t, os.Remove(real))
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", real, "github.com/gospml/gospml/cuda").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.NoError(t, os.Remove(filepath.Join(strings.Split(path, ":")[0], "nvidia-smi")))
-	text, code := run(t, dir, path, []string{"LIMIT=60"}, "order", "graphs", "memory")
+	build(t, dir, "cuda.test", "test", "-c", "./cuda")
+	libraries(t, dir)
+	text, code := run(t, dir, strings.SplitN(path, ":", 2)[1], []string{"LIMIT=60"}, "order", "graphs", "memory")
 	require.Equal(t, 2, code, text)
-	for _, name := range []string{"TestGPUOrderOfUse", "TestGPUGraph", "TestGPUFailedCapture", "TestGPURecorded", "TestGPUMemory", "TestGPUPressure"} {
+	names := []string{"TestGPUOrderOfUse", "TestGPUGraph", "TestGPUFailedCapture", "TestGPURecorded", "TestGPUMemory",
+		"TestGPUPressure"}
+	for _, name := range names {
 		require.Regexp(t, name+`\tskip\t`, text)
 	}
 	require.Contains(t, text, "no GPU was used")
+
+	torch, err := native.FindTorch()
+	require.NoError(t, err)
+	if torch.HasGPU() {
+		t.Log("libtorch has its CUDA part here: a driver that only says that it is there would not do")
+		return
+	}
+	driver := t.TempDir()
+	source := filepath.Join(driver, "driver.c")
+	require.NoError(t,
+		os.WriteFile(source,
+			[]byte("int cuInit(unsigned f) { return 0; }\nint cuDeviceGetCount(int* n) { *n = 1; return 0; }\n"), 0o600))
+	out, err := exec.CommandContext(t.Context(), "g++", "-x", "c", "-shared", "-fPIC", source, "-o",
+		filepath.Join(driver, "libcuda.so.1")).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	text, code = run(t, dir, path, []string{"LIMIT=60", "LD_LIBRARY_PATH=" + driver, "OUT=" + t.TempDir()}, "order",
+		"graphs", "memory")
+	require.Equal(t, 2, code, "nothing passed: %s", text)
+	for _, name := range names {
+		require.Regexp(t, name+`\tfail\t`, text)
+	}
+	require.Contains(t, text, "has no CUDA part; run `")
+}
+
+// TestDryRun: with DRY the figures' own programs run here, small and on the CPU, and the Python peers say what they
+// would measure; every table is there with its columns.
+func TestDryRun(t *testing.T) {
+	dir, path := bundle(t)
+	module := testroot.Module()
+	build(t, dir, "loss.test", "test", "-c", "./spml/loss")
+	build(t, dir, "side", "build", "./bench/side")
+	libraries(t, dir)
+	for _, peer := range []string{"losses_cuda", "loss_forms", "train_cuda", "lac", "clip_cuda", "damp_cuda"} {
+		text, err := os.ReadFile(filepath.Join(module, "bench", "peers", peer+".py"))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, peer+".py"), text, 0o600))
+	}
+	results := t.TempDir()
+	text, code := run(t, dir, path, []string{"DRY=1", "PYTHON=python3", "LIMIT=60", "OUT=" + results}, "figures")
+	require.Zero(t, code, text)
+	for name, want := range map[string]string{
+		"losses.csv":         "BenchmarkGPULosses/copy/float32",
+		"losses_pytorch.csv": "loss,dtype,form,us,of_copy",
+		"train.csv":          "what,size,batch,precision,ms,images_per_s",
+		"train_pytorch.csv":  "what,size,batch,precision,ms,images_per_s",
+		"lac.csv":            "case,threads,rounds,ours_s,peer_s",
+		"damp.csv":           "what,batch,precision,photos_per_s,views_per_s",
+		"damp_pytorch.csv":   "what,batch,precision,photos_per_s,views_per_s",
+		"clip.csv":           "model,batch,form,ours_ms,peer,peer_ms,ratio",
+	} {
+		table, err := os.ReadFile(filepath.Join(results, name))
+		require.NoError(t, err, text)
+		require.Contains(t, string(table), want, name)
+		require.Regexp(t, "would measure", text)
+	}
+	for _, row := range []string{"mlp graph", "small_cnn  32  4  bf16", "jpegs", "BenchmarkGPULosses/gpr/bfloat16",
+		"ResNet-50|resnet50 at 448", "ViT-L/14", "LAC's step"} {
+		require.Regexp(t, row, text)
+	}
 }

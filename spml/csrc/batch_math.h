@@ -110,10 +110,13 @@ struct Gpr : Logs<V> {
   }
   GOSPML_FN bool common() {
     if (!this->exact || how2 != 2 || how3 != 1) return false;
+    constants();
+    return true;
+  }
+  GOSPML_FN void constants() {
     this->exact = true;
     how2 = 2;
     how3 = 1;
-    return true;
   }
   GOSPML_FN void operator()(const V* in, V* out, V* sum) const { terms(this->ce(in[0]), in, out, sum); }
   GOSPML_FN void terms(const CrossEntropy<V>& c, const V* in, V* out, V* sum) const {

@@ -1,7 +1,9 @@
 // LAC's contrast over label-wise embeddings [M, 2, D]: spml::contrast and spml::contrast_fwd, see batchwise.cpp.
 //   L = -1/2M · Σ_i 1/|P(i)| · Σ_{j∈P(i)} [S_ij - log Σ_{a≠i} exp S_ia],   S = X·Xᵀ/τ, P(i) the others of i's class
+// Pairs with an id below 0 do not count.
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <tuple>
@@ -32,24 +34,32 @@ double exponentials(double* row, int64_t n, double top) {
   return total;
 }
 
-// The anchor i: its part of Σ, and in place of its row of S the derivative of the loss by it.
+// The anchor i: its part of Σ, and in place of its row of S the derivative of the loss by it. all is the number of those
+// that count.
 template <class T>
-double anchor(T* row, const std::vector<int64_t>& id, int64_t i) {
+double anchor(T* row, const std::vector<int64_t>& id, int64_t i, int64_t all) {
   const int64_t n = static_cast<int64_t>(id.size());
+  if (id[i] < 0) {
+    std::fill(row, row + n, T(0));
+    return 0;
+  }
   T top = -std::numeric_limits<T>::infinity();
   double positives = 0;
   int64_t count = 0;
   for (int64_t j = 0; j < n; j++) {
-    if (j == i) continue;
+    if (j == i || id[j] < 0) continue;
     top = row[j] < top ? top : row[j]; // NaN comes through
     if (id[j] != id[i]) continue;
     positives += row[j];
     count++;
   }
+  if (all < n)
+    for (int64_t j = 0; j < n; j++)
+      if (id[j] < 0) row[j] = -std::numeric_limits<T>::infinity();
   row[i] = top; // itself is no term of the denominator: exp(0) is taken off again
   const double sum = exponentials(row, n, top) - 1;
-  const double each = 1 / static_cast<double>(n), share = each / static_cast<double>(count), soft = each / sum;
-  for (int64_t j = 0; j < n; j++) row[j] = static_cast<T>(row[j] * soft - (id[j] == id[i] ? share : 0));
+  const double each = 1 / static_cast<double>(all), share = each / static_cast<double>(count), soft = each / sum;
+  for (int64_t j = 0; j < n; j++) row[j] = id[j] < 0 ? T(0) : static_cast<T>(row[j] * soft - (id[j] == id[i] ? share : 0));
   row[i] = 0;
   return -(positives / static_cast<double>(count) - (static_cast<double>(top) + std::log(sum))) * each;
 }
@@ -58,9 +68,10 @@ template <class T>
 double anchors(const Tensor& s, const std::vector<int64_t>& id) {
   T* p = s.mutable_data_ptr<T>();
   const int64_t n = static_cast<int64_t>(id.size()), rows = std::max<int64_t>(1, kChunk / n);
+  const int64_t all = std::count_if(id.begin(), id.end(), [](int64_t x) { return x >= 0; });
   return sum_chunks((n + rows - 1) / rows, [&](int64_t c) {
     double total = 0;
-    for (int64_t i = c * rows; i < std::min(n, (c + 1) * rows); i++) total += anchor(p + i * n, id, i);
+    for (int64_t i = c * rows; i < std::min(n, (c + 1) * rows); i++) total += anchor(p + i * n, id, i, all);
     return total;
   });
 }

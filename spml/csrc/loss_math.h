@@ -18,6 +18,7 @@
 //   F(const double* a)         the parameters in the order of its line in pointwise.h, behind which comes log_eps
 //   operator()(V z, V y)       or (V z, V y, V w) for a loss of two label tensors
 //   common()                   optional: where the parameters are the usual ones, sets them to constants, for which a loop is compiled, and returns true
+//   constants()                with it: sets them so whatever they are
 // and one line in pointwise.h.
 #pragma once
 
@@ -47,8 +48,11 @@ GOSPML_FN bool either(bool a, bool b) { return a || b; }
 GOSPML_FN bool differ(bool a, bool b) { return a != b; }
 GOSPML_FN bool some(bool m) { return m; }
 #if defined(__CUDACC__)
-GOSPML_SCALAR(float, expf, expm1f, logf, log1pf)
+#include "cuda/card_math.h"
 GOSPML_SCALAR(double, exp, expm1, log, log1p)
+#elif defined(GOSPML_EMULATED)
+#include "cuda/card_math.h"
+GOSPML_SCALAR(double, __builtin_exp, __builtin_expm1, __builtin_log, __builtin_log1p)
 #else
 GOSPML_SCALAR(float, __builtin_expf, __builtin_expm1f, __builtin_logf, __builtin_log1pf)
 GOSPML_SCALAR(double, __builtin_exp, __builtin_expm1, __builtin_log, __builtin_log1p)

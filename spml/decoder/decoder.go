@@ -201,7 +201,7 @@ func (d *Decoder) position(x *torch.Tensor) *torch.Tensor {
 		p = sinePosition(d.Config.Dim, h, w)
 		d.positions.Store([2]int{h, w}, p)
 	}
-	return torch.FromSlice(p.([]float64), d.Config.Dim, h, w).ToDeviceDType(x.Device(), x.DType())
+	return torch.FromSlice(p.([]float64), d.Config.Dim, h, w).ToDType(x.DType()).Send(x.Device())
 }
 
 // EncoderLayer is self-attention with positions added to queries and keys, and a feed-forward network, each with dropout, residual and a

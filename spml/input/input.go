@@ -5,6 +5,7 @@ import (
 
 	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/data"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -48,7 +49,7 @@ func New(device torch.Device, w, h, rows int, cacheBytes int64, o Options) (*Inp
 	}
 	if in.places = int(min(cacheBytes/image, int64(rows))); in.places > 0 {
 		err := torch.Try(func() {
-			outside(func() { in.store = torch.Empty([]int{in.places, h, w, 3}, torch.Uint8, device) })
+			compute.Outside(func() { in.store = torch.Empty([]int{in.places, h, w, 3}, torch.Uint8, device) })
 		})
 		if err != nil {
 			return nil, fmt.Errorf("input: the cache of %d pictures: %w", in.places, err)
@@ -67,6 +68,9 @@ func (in *Input) Close() {
 
 // Cached is the number of pictures that are on the device.
 func (in *Input) Cached() int { return len(in.place) }
+
+// CacheBytes is the memory of the device that is set aside for pictures.
+func (in *Input) CacheBytes() int64 { return 3 * int64(in.w) * int64(in.h) * int64(in.places) }
 
 // Batch turns the images from … to-1 of a batch into numbers [to-from, 3, H, W] on the device, mirrored where flip is
 // set and the batch says so.

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/gospml/gospml/data/pixel"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -83,7 +84,7 @@ func (r *Resizer) axis(k tableKey) (tables, error) {
 		copy(flat[i*stride:], w)
 	}
 	var t tables
-	outside(func() {
+	compute.Outside(func() {
 		t = tables{torch.FromSlice(bounds, 2, k.out).ToDevice(k.device), torch.FromSlice(flat, k.out, stride).ToDevice(k.device)}
 	})
 	if len(r.known) >= most {
@@ -94,15 +95,4 @@ func (r *Resizer) axis(k tableKey) (tables, error) {
 	}
 	r.known[k] = t
 	return t, nil
-}
-
-// outside runs f on a goroutine of its own, so that the tensors it makes belong to no scope. A panic of f goes on here.
-func outside(f func()) {
-	var err error
-	var wg sync.WaitGroup
-	wg.Go(func() { err = torch.Try(f) })
-	wg.Wait()
-	if err != nil {
-		panic(err)
-	}
 }

@@ -85,12 +85,20 @@ func (e *Expected) After(s *Step) error {
 	return e.average.Update(s.Places, z.Detach().Sigmoid())
 }
 
+// End takes in what is still on its way from a device.
+func (e *Expected) End(int, func() (*torch.Tensor, error)) error {
+	if e.heat == nil {
+		return nil
+	}
+	return e.heat.Settle()
+}
+
 // State holds averages, mask and maps.
 func (e *Expected) State() State {
 	s := e.average.State()
 	s.Tensors["mask"], s.Numbers["began"] = e.mask, e.began
 	if e.heat != nil {
-		s.Tensors["heat"] = e.heat.Maps
+		s.Tensors["heat"] = e.heat.State().Tensors["maps"]
 	}
 	return s
 }

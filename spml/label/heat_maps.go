@@ -3,7 +3,9 @@ package label
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -26,10 +28,21 @@ func (c Crop) check() error {
 // HeatMaps are EN+SCL's running averages of class score maps, [N, C, W, W] with values 0 to 255 for 0 to 1: ones for observed
 // positives, zeros elsewhere at the start. COCO's take 3.8 GiB; changes below 1/510 are lost to rounding.
 //
+// They lie in the host's memory. Scores of a device come there on their own while the next step is at work: Maps holds
+// them after Settle, and Lookup waits for those of rows that it is asked for.
+//
 // Source: Verelst et al. 2023 as described by others.
 type HeatMaps struct {
 	Maps *torch.Tensor // uint8
 	Mu   float64
+
+	arrivals compute.Arrivals[seen]
+}
+
+// seen is what a step showed of some rows; its scores are on the way.
+type seen struct {
+	rows  []int
+	crops []Crop
 }
 
 // NewHeatMaps starts from observed labels [N, C]; the papers have W = 28, μ = 0.8.
@@ -68,6 +81,14 @@ func (h *HeatMaps) Lookup(rows []int, crops []Crop, g int) (heat *torch.Tensor, 
 	if err := h.check(rows, crops); err != nil {
 		return nil, err
 	}
+	h.arrivals.Mark()
+	if h.arrivals.Any(func(s seen) bool {
+		return slices.ContainsFunc(s.rows, func(r int) bool { return slices.Contains(rows, r) })
+	}) {
+		if err := h.Settle(); err != nil {
+			return nil, err
+		}
+	}
 	c, w := h.Maps.Size(1), h.Maps.Size(2)
 	out := make([]float32, len(rows)*c*g*g)
 	err = torch.Try(func() {
@@ -101,10 +122,29 @@ func (h *HeatMaps) Update(rows []int, crops []Crop, scores *torch.Tensor) error 
 	if err := h.check(rows, crops); err != nil {
 		return err
 	}
-	c, w := h.Maps.Size(1), h.Maps.Size(2)
+	c := h.Maps.Size(1)
 	if scores == nil || scores.Dim() != 4 || scores.Size(0) != len(rows) || scores.Size(1) != c || scores.Size(2) != scores.Size(3) || scores.Size(2) < 1 {
 		return fmt.Errorf("label: score maps want shape [%d, %d, G, G]", len(rows), c)
 	}
+	if scores.Device().Type == torch.DeviceCPU {
+		return h.take(rows, crops, scores)
+	}
+	if err := h.arrivals.Settle(false, h.arrived); err != nil {
+		return err
+	}
+	return h.arrivals.Send(seen{slices.Clone(rows), slices.Clone(crops)}, scores)
+}
+
+// Settle waits for scores that are on their way from a device and takes them in.
+func (h *HeatMaps) Settle() error { return h.arrivals.Settle(true, h.arrived) }
+
+func (h *HeatMaps) arrived(s seen, scores []*torch.Tensor) error {
+	return h.take(s.rows, s.crops, scores[0])
+}
+
+// take is Update with scores on the CPU.
+func (h *HeatMaps) take(rows []int, crops []Crop, scores *torch.Tensor) error {
+	c, w := h.Maps.Size(1), h.Maps.Size(2)
 	g := scores.Size(2)
 	var bad error
 	err := torch.Try(func() {
@@ -157,8 +197,14 @@ func bilinear(at func(y, x int) float64, n int, y, x float64) float64 {
 
 // State holds the maps.
 func (h *HeatMaps) State() State {
+	h.arrivals.Hold(h.Settle())
 	return State{Tensors: map[string]*torch.Tensor{"maps": h.Maps}}
 }
 
 // LoadState restores them.
-func (h *HeatMaps) LoadState(s State) error { return s.restore("maps", h.Maps) }
+func (h *HeatMaps) LoadState(s State) error {
+	if err := h.Settle(); err != nil {
+		return err
+	}
+	return s.restore("maps", h.Maps)
+}

@@ -218,6 +218,72 @@ func TestQueue(t *testing.T) {
 	require.Error(t, err)
 }
 
+// A queue that takes its pairs by a mask has the slots, the pointer, the contrast and the gradients of one that takes
+// the pairs themselves, also where a batch has none or more than fit.
+func TestMarkedQueue(t *testing.T) {
+	const k, batch, classes, width = 7, 3, 4, 2
+	g := torch.NewGenerator(5)
+	pairs, err := NewQueue(k, width, torch.Float64, false)
+	require.NoError(t, err)
+	marks, err := NewQueue(k, width, torch.Float64, false)
+	require.NoError(t, err)
+	norm := func(t *torch.Tensor) *torch.Tensor { return t.Div(t.Square().SumDim([]int{2}, true).Sqrt()) }
+	for step, share := range []float64{0, 0.2, 0.3, 0.9, 0, 0.1, 1, 0.3, 0.2} {
+		marked := torch.Rand(torch.S(batch, classes), torch.Float64, g).LtScalar(share)
+		weak, strong := norm(torch.Randn(torch.S(batch, classes, width), torch.Float64,
+			g)), norm(torch.Randn(torch.S(batch, classes, width), torch.Float64, g))
+		var values, grads [2][]float64
+		for i, push := range []func(w, s *torch.Tensor) (*loss.Contrast, error){
+			func(w, s *torch.Tensor) (*loss.Contrast, error) {
+				x, ids, err := ValidPairs(marked.ToDType(torch.Float64), marked.ToDType(torch.Float64).ZerosLike(), w, s, false)
+				require.NoError(t, err)
+				return pairs.Push(x, ids)
+			},
+			func(w, s *torch.Tensor) (*loss.Contrast, error) { return marks.pushMarked(marked, w, s) },
+		} {
+			w, s := weak.Clone().SetRequiresGrad(true), strong.Clone().SetRequiresGrad(true)
+			c, err := push(w, s)
+			require.NoError(t, err)
+			if i == 1 {
+				require.Equal(t, []int{k, 2, width}, c.Features.Shape())
+			}
+			v := loss.SupervisedContrast(c.Features, c.Labels, 0.3)
+			v.Backward()
+			values[i] = []float64{v.Item()}
+			for _, x := range []*torch.Tensor{w, s} {
+				if x.Grad() == nil {
+					grads[i] = append(grads[i], make([]float64, x.Numel())...)
+				} else {
+					grads[i] = append(grads[i], flat(x.Grad())...)
+				}
+			}
+			fused, err := loss.Lookup("lac")
+			require.NoError(t, err)
+			for _, form := range []loss.Values{nil, {"form": 1}} {
+				for _, impl := range []loss.Impl{loss.Composed, loss.Fused} {
+					l, err := fused.Make("", form, loss.Options{Impl: impl})
+					require.NoError(t, err)
+					z := mat(batch, classes, make([]float64, batch*classes)...)
+					v, err := l.Value(loss.Batch{Logits: z, Strong: z, Observed: z, Contrast: c})
+					require.NoError(t, err)
+					values[i] = append(values[i], v.Item())
+				}
+			}
+		}
+		require.InDeltaSlice(t, values[0], values[1], 1e-12, "step %d", step)
+		require.InDeltaSlice(t, grads[0], grads[1], 1e-12, "step %d", step)
+		require.Equal(t, pairs.State().Numbers, marks.State().Numbers, "step %d", step)
+		require.Equal(t, flat(pairs.Features), flat(marks.Features), "step %d", step)
+		require.Equal(t, flat(pairs.Labels), flat(marks.Labels), "step %d", step)
+		if step == 4 { // a checkpoint
+			again, err := NewQueue(k, width, torch.Float64, false)
+			require.NoError(t, err)
+			require.NoError(t, again.LoadState(marks.State()))
+			marks = again
+		}
+	}
+}
+
 func TestValidPairs(t *testing.T) {
 	w := torch.Arange(0., 12., 1., torch.Float64).Reshape(2, 3, 2)
 	hard, obs := mat(2, 3, 0, 1, 0, 0, 0, 0), mat(2, 3, 0, 0, 0, 1, 0, 0)

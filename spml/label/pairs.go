@@ -38,6 +38,11 @@ func (q *Pairs) Fill(s *Step) error {
 	}
 	seen := b.Observed.ToDType(b.Logits.DType())
 	hard := b.Logits.Detach().Sigmoid().Add(seen).GeScalar(q.Delta)
+	if q.Queue != nil && !q.Code && !q.Queue.Code && b.Logits.Device().Type != torch.DeviceCPU && hard.Numel() > 0 {
+		var err error
+		b.Contrast, err = q.Queue.pushMarked(hard.LogicalOr(seen.EqScalar(1)), s.Weak, s.Strong)
+		return err
+	}
 	x, ids, err := ValidPairs(hard, seen, s.Weak, s.Strong, q.Code)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ type Queue struct {
 	Code     bool
 
 	next int
+	live *torch.Tensor // next, on the device of Features, where pushMarked moves it; nil: next
 }
 
 // NewQueue makes an empty queue.
@@ -46,6 +47,7 @@ func (q *Queue) Push(features, labels *torch.Tensor) (*loss.Contrast, error) {
 	}
 	var c *loss.Contrast
 	err := torch.Try(func() {
+		q.next = q.pointer()
 		skip := max(m-k, 0) // only the last K can stay
 		m -= skip
 		live, ids := features.Slice(0, skip, skip+m, 1), labels.Slice(0, skip, skip+m, 1).ToDType(torch.Int64)
@@ -66,8 +68,56 @@ func (q *Queue) Push(features, labels *torch.Tensor) (*loss.Contrast, error) {
 		filled := q.Labels.NeScalar(0).Nonzero().Flatten(0, -1)
 		all := q.Features.IndexCopy(0, at, live.ToDType(q.Features.DType()))
 		c = &loss.Contrast{Features: all.IndexSelect(0, filled), Labels: q.Labels.IndexSelect(0, filled), Current: current.IndexSelect(0, filled)}
+		q.point(q.next)
 	})
 	return c, err
+}
+
+// pushMarked is Push of the embeddings of two views weak, strong [B, C, D] where marked [B, C] holds, without a size
+// that depends on values, for which a device would be waited for. The contrast has all K slots, the empty ones with a
+// label below 0. The slots are those of Push.
+func (q *Queue) pushMarked(marked, weak, strong *torch.Tensor) (c *loss.Contrast, err error) {
+	k, n, classes, d := q.Features.Size(0), marked.Numel(), marked.Size(1), marked.Device()
+	if q.live == nil {
+		if err := build(func(s *torch.Arena) { q.live = s.Keep(torch.Scalar(int64(q.next)).Send(d)) }); err != nil {
+			return nil, err
+		}
+	}
+	err = torch.Try(func() {
+		upTo := marked.Flatten(0, -1).ToDType(torch.Int64).Cumsum(0) // marked ones up to here
+		all := upTo.Select(0, n-1)
+		stay := all.ClampMax(k) // only the last K can stay
+		// Slot s takes the pair with the number (s - next) mod K of those that stay, if there are so many.
+		number := torch.Arange(int64(0), int64(k), int64(1), torch.Int64, d).Sub(q.live).RemainderScalar(k)
+		fresh := number.Lt(stay)
+		at := torch.Searchsorted(upTo, number.Add(all.Sub(stay)).AddScalar(1)).ClampMax(n - 1)
+		pairs := torch.Stack([]*torch.Tensor{weak.Flatten(0, 1).IndexSelect(0, at),
+			strong.Flatten(0, 1).IndexSelect(0, at)}, 1)
+		features := torch.Where(fresh.Reshape(k, 1, 1), pairs.ToDType(q.Features.DType()), q.Features)
+		labels := torch.Where(fresh, at.RemainderScalar(classes).AddScalar(1), q.Labels)
+		torch.NoGrad(func() {
+			q.Features.Copy_(features.Detach())
+			q.Labels.Copy_(labels)
+			q.live.Copy_(q.live.Add(stay).RemainderScalar(k))
+		})
+		c = &loss.Contrast{Features: features, Labels: labels.MaskedFill(labels.EqScalar(0), -1), Current: fresh}
+	})
+	return c, err
+}
+
+// pointer is the slot that the next pair goes to.
+func (q *Queue) pointer() int {
+	if q.live == nil {
+		return q.next
+	}
+	return q.live.ItemInt()
+}
+
+func (q *Queue) point(next int) {
+	q.next = next
+	if q.live != nil {
+		torch.NoGrad(func() { q.live.Fill_(int64(next)) })
+	}
 }
 
 // ValidPairs gathers the embeddings of two views weak, strong [B, C, D] where hard labels or observed ones [B, C] are
@@ -99,7 +149,8 @@ func ValidPairs(hard, observed, weak, strong *torch.Tensor, code bool) (features
 
 // State holds the slots and the pointer.
 func (q *Queue) State() State {
-	return State{map[string]*torch.Tensor{"features": q.Features, "labels": q.Labels}, map[string]float64{"next": float64(q.next)}}
+	return State{map[string]*torch.Tensor{"features": q.Features, "labels": q.Labels},
+		map[string]float64{"next": float64(q.pointer())}}
 }
 
 // LoadState restores them.
@@ -117,6 +168,8 @@ func (q *Queue) LoadState(s State) error {
 	if err := s.restore("features", q.Features); err != nil {
 		return err
 	}
-	q.next = int(next)
+	if err := torch.Try(func() { q.point(int(next)) }); err != nil {
+		return err
+	}
 	return s.restore("labels", q.Labels)
 }

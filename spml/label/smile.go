@@ -186,32 +186,30 @@ func (s *SMILE) Reconstruct(rows []int, v *torch.Tensor) (r *loss.Reconstruction
 		y := SampleBeta(d.AddScalar(1e-5), d.RsubScalar(1).AddScalar(1e-5), s.random)
 		r = &loss.Reconstruction{
 			X: x, XRec: s.Decoder.Forward(torch.Cat([]*torch.Tensor{d, hidden}, 1)), YRec: y,
-			A: torch.FromSlice(adjacent, len(rows), len(rows)).ToDType(x.DType()).ToDevice(x.Device()), ARec: y.Matmul(y.T()),
+			A: torch.FromSlice(adjacent, len(rows), len(rows)).ToDType(x.DType()).Send(x.Device()), ARec: y.Matmul(y.T()),
 		}
 	})
 	return r, err
 }
 
-// SampleBeta draws from Beta(a, b) elementwise with g, nil being the default generator; gradients reach a and b. The draw is the first component of a Dirichlet, its derivatives by a
-// and b those of torch.distributions (Figurnov et al. 2018).
+// SampleBeta draws from Beta(a, b) elementwise with g, nil being the default generator; gradients reach a and b. On a
+// device its own generator draws, in place of g: the draw depends on a and b, and for the CPU's all work before would
+// be
+// waited for. The draw is the first component of a Dirichlet, its derivatives by a and b those of torch.distributions
+// (Figurnov et al. 2018).
 func SampleBeta(a, b *torch.Tensor, g *torch.Generator) *torch.Tensor {
+	if a.Device().Type != torch.DeviceCPU {
+		g = nil
+	}
 	var draw, da, db *torch.Tensor
 	torch.NoGrad(func() {
 		c := torch.Stack([]*torch.Tensor{a, b}, -1)
-		x := torch.Call("aten::_sample_dirichlet", where(c, g), g)[0].(*torch.Tensor).ToDevice(c.Device())
+		x := torch.Call("aten::_sample_dirichlet", c, g)[0].(*torch.Tensor)
 		slope := dirichletGrad(x, c)
 		draw = x.Select(-1, 0)
 		da, db = slope.Select(-1, 0).Mul(draw.RsubScalar(1)), slope.Select(-1, 1).Mul(draw.Neg())
 	})
 	return draw.Add(da.Mul(a.Sub(a.Detach()))).Add(db.Mul(b.Sub(b.Detach())))
-}
-
-// where puts a tensor where g draws: a Generator is the CPU's, so a device's draws are made there, the same as on the CPU.
-func where(t *torch.Tensor, g *torch.Generator) *torch.Tensor {
-	if g == nil {
-		return t
-	}
-	return t.ToDevice(torch.CPU)
 }
 
 func dirichletGrad(x, c *torch.Tensor) *torch.Tensor {

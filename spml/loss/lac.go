@@ -11,7 +11,7 @@ import (
 // those of the batch, with gradients, and those of the memory queue.
 type Contrast struct {
 	Features *torch.Tensor // [M, 2, D]
-	Labels   *torch.Tensor // [M], class ids from 1
+	Labels   *torch.Tensor // [M], class ids from 1; below 0: the pair does not count, its features are any numbers
 	Current  *torch.Tensor // [M]: 1 where the pair belongs to the batch; nil = all do
 }
 
@@ -69,16 +69,16 @@ func init() {
 // paperContrast is eq. (7) with the batch's first views as anchors, divided by B·C of the rows that count.
 func (b *Batch) paperContrast(tau float64) *torch.Tensor {
 	x, c := wide(b.Contrast.Features), b.Contrast
-	anchors, labels := x.Select(1, 0), c.Labels
-	if c.Current != nil {
-		rows := c.Current.EqScalar(1).Nonzero().Flatten(0, -1)
-		anchors, labels = anchors.IndexSelect(0, rows), labels.IndexSelect(0, rows)
+	anchors, labels, use := x.Select(1, 0), c.Labels, c.Current
+	if use != nil && x.Device().Type == torch.DeviceCPU { // elsewhere its size would be waited for
+		rows := use.EqScalar(1).Nonzero().Flatten(0, -1)
+		anchors, labels, use = anchors.IndexSelect(0, rows), labels.IndexSelect(0, rows), nil
 	}
-	total := b.Logits.Numel()
+	sum := interClass(anchors, x.Select(1, 1), labels, c.Labels, use, tau)
 	if b.Rows != nil {
-		total = b.Rows.NeScalar(0).Sum().ItemInt() * b.Logits.Size(1)
+		return sum.Div(b.Rows.NeScalar(0).Sum().MulScalar(-b.Logits.Size(1)))
 	}
-	return InterClassContrast(anchors, x.Select(1, 1), labels, c.Labels, tau, float64(total))
+	return sum.DivScalar(-float64(b.Logits.Numel()))
 }
 
 // check says what is wrong with embeddings [M, 2, D] and labels [M].
@@ -92,33 +92,48 @@ func (c *Contrast) check() error {
 
 // SupervisedContrast is the released contrast of views x [M, 2, D] with class ids [M]: every vector is an anchor, its
 // positives are all others of its class, the denominator runs over all others. The diagonal is left out before the
-// maximum, so that a small τ cannot empty the denominator. No pair: 0.
+// maximum, so that a small τ cannot empty the denominator. Pairs with an id below 0 do not count. No pair: 0.
 func SupervisedContrast(x, labels *torch.Tensor, tau float64) *torch.Tensor {
 	if x.Size(0) == 0 {
 		return x.Sum()
 	}
 	all := torch.Cat([]*torch.Tensor{x.Select(1, 0), x.Select(1, 1)}, 0) // [2M, D]
 	id := torch.Cat([]*torch.Tensor{labels, labels}, 0)
-	n := all.Size(0)
-	self := torch.Eye(n, torch.Bool, x.Device())
+	self := torch.Eye(all.Size(0), torch.Bool, x.Device())
 	s := all.Matmul(all.T()).DivScalar(tau)
-	others := s.MaskedFill(self, math.Inf(-1))
-	others = others.Sub(others.Detach().Amax([]int{1}, true))
-	logProbability := others.MaskedFill(self, 0).Sub(others.Exp().SumDim([]int{1}, true).Log())
-	p := mask(id.Unsqueeze(1).Eq(id.Unsqueeze(0)).LogicalAnd(self.LogicalNot()), s)
-	mean := p.Mul(logProbability).SumDim([]int{1}, false).Div(p.SumDim([]int{1}, false))
-	return mean.Sum().DivScalar(-float64(n))
+	counts := mask(id.GeScalar(0), s)
+	left := self.LogicalOr(id.LtScalar(0).Unsqueeze(0))
+	others := s.MaskedFill(left, math.Inf(-1))
+	// The bounds change nothing where there are others: they keep rows without one finite.
+	others = others.Sub(others.Detach().Amax([]int{1}, true).ClampMin(-math.MaxFloat32))
+	logProbability := others.MaskedFill(left, 0).Sub(others.Exp().SumDim([]int{1}, true).ClampMin(1).Log())
+	p := mask(id.Unsqueeze(1).Eq(id.Unsqueeze(0)).LogicalAnd(left.LogicalNot()), s)
+	mean := p.Mul(logProbability).SumDim([]int{1}, false).Div(p.SumDim([]int{1}, false).ClampMin(1))
+	return mean.Mul(counts).Sum().Div(counts.Sum().ClampMin(1).Neg())
 }
 
 // InterClassContrast is the paper's eq. (7): anchors [A, D] against contrasts [K, D], positives of the anchor's class
-// summed, the denominator over other classes only, divided by total = B·C. Anchors without another class are left out.
+// summed, the denominator over other classes only, divided by total = B·C. Anchors without another class are left out,
+// and so are pairs with an id below 0.
 func InterClassContrast(anchors, contrasts, anchorLabels, contrastLabels *torch.Tensor, tau, total float64) *torch.Tensor {
+	return interClass(anchors, contrasts, anchorLabels, contrastLabels, nil, tau).DivScalar(-total)
+}
+
+// interClass is the sum of InterClassContrast. use [A], if not nil, is 0 for anchors that do not count.
+func interClass(anchors, contrasts, anchorLabels, contrastLabels, use *torch.Tensor, tau float64) *torch.Tensor {
 	s := anchors.Matmul(contrasts.T()).DivScalar(tau)
-	same := anchorLabels.Unsqueeze(1).Eq(contrastLabels.Unsqueeze(0))
-	some := same.LogicalNot().AnyDim(1, true)
+	if s.Numel() == 0 {
+		return s.Sum()
+	}
+	empty := contrastLabels.LtScalar(0).Unsqueeze(0)
+	same := anchorLabels.Unsqueeze(1).Eq(contrastLabels.Unsqueeze(0)).LogicalOr(empty)
+	some := same.LogicalNot().AnyDim(1, true).LogicalAnd(anchorLabels.GeScalar(0).Unsqueeze(1))
+	if use != nil {
+		some = some.LogicalAnd(use.NeScalar(0).Unsqueeze(1))
+	}
 	// Rows without another class keep finite entries for the logarithm and get no weight.
 	inter := s.MaskedFill(same.LogicalAnd(some), math.Inf(-1))
 	top := inter.Detach().Amax([]int{1}, true)
-	positives := mask(same.LogicalAnd(some), s)
-	return positives.Mul(s.Sub(top).Sub(inter.Sub(top).Exp().SumDim([]int{1}, true).Log())).Sum().DivScalar(-total)
+	positives := mask(same.LogicalAnd(some).LogicalAnd(empty.LogicalNot()), s)
+	return positives.Mul(s.Sub(top).Sub(inter.Sub(top).Exp().SumDim([]int{1}, true).Log())).Sum()
 }

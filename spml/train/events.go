@@ -26,7 +26,9 @@ type Step struct {
 	Total        int     `json:"total"`
 	Loss         float64 `json:"loss"` // mean of the epoch so far
 	ImagesPerSec float64 `json:"images_per_sec"`
-	Waited       float64 `json:"loader_share"` // share of the phase's time so far that was spent waiting for the loader, 0…1; 0 on features
+	// Waited is the share of the phase's time so far that was spent waiting for the loader, 0…1; 0 on features.
+	Waited    float64 `json:"loader_share"`
+	CardBytes int64   `json:"card_bytes,omitempty"` // that the run has of the card's memory; 0 on the CPU
 }
 
 // EpochRecord is one row of metrics.csv.

@@ -134,6 +134,7 @@ func (n *network) forEach(ctx context.Context, phase string, epoch int, rows []i
 				Total:        len(rows),
 				ImagesPerSec: float64(len(got)) / all.Seconds(),
 				Waited:       (all - worked).Seconds() / all.Seconds(),
+				CardBytes:    compute.UsedOn(n.device),
 			},
 		)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
+	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
@@ -31,12 +33,73 @@ type Plan struct {
 	CheckpointBytes int64   `json:"checkpoint_bytes"`
 	ModelBytes      int64   `json:"model_bytes"`
 	DiskBytes       int64   `json:"disk_bytes"`
+	// FeedPerSecond is how many photos a second this machine reads, decodes and resizes with nothing else to do; 0: not
+	// measured, as on features. StepPerSecond is how many the steps take.
+	FeedPerSecond float64 `json:"feed_images_per_second,omitempty"`
+	StepPerSecond float64 `json:"step_images_per_second,omitempty"`
+	Cores         int     `json:"cores"`
+	// Card is what the run takes of a graphics card; nil on the CPU.
+	Card *CardPlan `json:"card,omitempty"`
 	// First is the first of two stages, whose time and disk are part of the sums above; nil where there is one.
 	First *Plan `json:"first_stage,omitempty"`
 }
 
+// CardPlan is what a run takes of a graphics card. Sizes are bytes.
+type CardPlan struct {
+	Device string `json:"device"` // and why it was chosen
+	Driver string `json:"driver,omitempty"`
+	Code   string `json:"code,omitempty"` // how the kernels of this module run on it
+	Peak   int64  `json:"peak_bytes"`     // in the measured steps and scores, with the photos that it keeps
+	Photos int64  `json:"photo_bytes"`    // of these, for decoded photos
+	Free   int64  `json:"free_bytes"`     // meanwhile, for all programs
+	Total  int64  `json:"total_bytes"`
+}
+
+// Limits says in words whether the CPU side keeps the steps waiting; "" where it does not.
+func (p *Plan) Limits() string {
+	if p.FeedPerSecond == 0 || p.StepPerSecond == 0 || p.FeedPerSecond >= p.StepPerSecond {
+		return ""
+	}
+	return fmt.Sprintf("decoding limits: %d cores feed %.0f images/s, the steps take %.0f; "+
+		"once photos are decoded and kept, the steps alone count", p.Cores, p.FeedPerSecond, p.StepPerSecond)
+}
+
+// cardPlan is nil on the CPU.
+func (s *session) cardPlan(photos int64) *CardPlan {
+	m, ok := compute.MemoryOf(s.device)
+	if !ok {
+		return nil
+	}
+	c := &CardPlan{Device: s.where, Peak: m.Peak, Photos: photos, Free: m.Free, Total: m.Total}
+	if p, err := cuda.DeviceProperties(max(s.device.Index, 0)); err == nil {
+		c.Code, _ = cuda.Code(p.Major, p.Minor)
+	}
+	if st, err := cuda.DeviceStatus(max(s.device.Index, 0)); err == nil {
+		c.Driver = st.Driver
+	}
+	return c
+}
+
+// feed measures how many photos a second the loader gives without training.
+func (t *trainer) feed(ctx context.Context, order []int) (float64, error) {
+	if t.c.Model.Mode == config.Frozen || len(order) == 0 {
+		return 0, nil
+	}
+	begun, n := time.Now(), 0
+	for v, err := range t.l.batches(ctx, order, nil, 0) {
+		if err != nil {
+			return 0, err
+		}
+		n += len(v.places)
+	}
+	return float64(n) / time.Since(begun).Seconds(), nil
+}
+
 // planSteps are taken to measure; the first warms up and does not count.
 const planSteps = 4
+
+// feedImages are read to measure the loader.
+const feedImages = 128
 
 // Estimate measures a run's first steps and the scoring of one batch, and says what the whole would take. It writes
 // nothing.
@@ -99,7 +162,8 @@ func estimate(ctx context.Context, c config.Config, ev Events, p *Plan) error {
 	}
 	t.l.setTraining(true)
 	order := t.random.Permutation(len(usable))
-	order = order[:min(len(order), planSteps*c.Optim.BatchSize)]
+	cut := min(len(order), planSteps*c.Optim.BatchSize)
+	order, others := order[:cut], order[cut:]
 	var begun time.Time
 	steps := 0
 	for v, err := range t.l.batches(ctx, order, nil, 0) {
@@ -115,6 +179,11 @@ func estimate(ctx context.Context, c config.Config, ev Events, p *Plan) error {
 	}
 	if p.Measured = max(steps-1, 1); steps > 1 {
 		p.StepSeconds = time.Since(begun).Seconds() / float64(p.Measured)
+		p.StepPerSecond = float64(c.Optim.BatchSize) / p.StepSeconds
+	}
+	p.Cores = runtime.NumCPU()
+	if p.FeedPerSecond, err = t.feed(ctx, others[:min(len(others), feedImages)]); err != nil {
+		return err
 	}
 	t.l.setTraining(false)
 	rows := usable[:min(32, len(usable))]
@@ -134,6 +203,7 @@ func estimate(ctx context.Context, c config.Config, ev Events, p *Plan) error {
 	p.CheckpointBytes, p.ModelBytes = bytesIn(sd), bytesIn(t.l.state())
 	p.Checkpoints = c.Run.KeepLast + c.Run.KeepBest
 	p.DiskBytes = int64(p.Checkpoints+1)*p.CheckpointBytes + p.ModelBytes // one more while it is written
+	p.Card = s.cardPlan(t.photoBytes())
 	p.ResidentBytes = memory("VmRSS:")
 	p.PeakBytes = max(memory("VmHWM:"), p.ResidentBytes)
 	p.MemoryBytes = p.PeakBytes
@@ -143,6 +213,14 @@ func estimate(ctx context.Context, c config.Config, ev Events, p *Plan) error {
 		p.MemoryBytes += min(int64(c.Data.Cache.MB)<<20, 3*side*side*int64(ds.N()))
 	}
 	return nil
+}
+
+// photoBytes is the room for decoded photos on the card.
+func (t *trainer) photoBytes() int64 {
+	if f, ok := t.l.(*fineTune); ok {
+		return f.in.CacheBytes()
+	}
+	return 0
 }
 
 func bytesIn(sd nn.StateDict) (n int64) {

@@ -42,6 +42,9 @@ func (t *trainer) sharedStep(ctx context.Context, v *view, flip []bool) (x float
 			if shown, whole, err = t.procs.together(failed, v, b, flip, t.device); err != nil || len(shown.places) == 0 {
 				return
 			}
+			if !t.onCPU() { // what a device draws for the whole batch is the same everywhere
+				t.seed(0)
+			}
 			leaves := map[int]*torch.Tensor{}
 			for i, f := range fields(shown, whole) {
 				if *f != nil {

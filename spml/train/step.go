@@ -50,8 +50,12 @@ func (t *trainer) fitting(v *view, f func() error) error {
 // resumed run draws the same, and a checkpoint holds no state of a card's generator.
 func (t *trainer) seedDropout() {
 	if t.c.Model.Head != config.HeadLinear || !t.onCPU() {
-		torch.ManualSeed(int64(random.Mix(uint64(t.c.Run.Seed), uint64(t.p.Step)+uint64(t.procs.Rank())<<40) >> 1))
+		t.seed(t.procs.Rank())
 	}
+}
+
+func (t *trainer) seed(rank int) {
+	torch.ManualSeed(int64(random.Mix(uint64(t.c.Run.Seed), uint64(t.p.Step)+uint64(rank)<<40) >> 1))
 }
 
 // halve takes half of the images at a time from here on, where an error of a pass over v is that memory ran out and

@@ -468,6 +468,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 					Loss:         t.p.LossSum / float64(max(t.p.Images, 1)),
 					ImagesPerSec: float64(seen) / all.Seconds(),
 					Waited:       (all - worked).Seconds() / all.Seconds(),
+					CardBytes:    compute.UsedOn(t.device),
 				},
 			)
 		}
@@ -485,6 +486,7 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 				Total:        usable,
 				Loss:         t.p.LossSum / float64(max(t.p.Images, 1)),
 				ImagesPerSec: float64(seen) / time.Since(begun).Seconds(),
+				CardBytes:    compute.UsedOn(t.device),
 			},
 		)
 	}

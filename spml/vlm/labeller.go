@@ -13,6 +13,7 @@ import (
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/npy"
+	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/torch"
 )
@@ -27,6 +28,7 @@ type Labeller struct {
 	model    *clip.Model
 	prepare  *clip.Preprocessor
 	text     *torch.Tensor // [C, E], normalised
+	there    *torch.Tensor // the same on the model's device; nil where that is the CPU
 	source   string        // where the text features come from, where that is worth a word
 }
 
@@ -70,6 +72,9 @@ func New(ctx context.Context, m *clip.Model, classes []string, s Settings) (*Lab
 	}
 	if err == nil && s.Method == DAMP && s.Noise {
 		l.text, err = l.noise(raw)
+	}
+	if d := m.Device(); err == nil && d.Type != torch.DeviceCPU {
+		err = torch.Try(func() { compute.Outside(func() { l.there = l.text.ToDevice(d) }) })
 	}
 	if err != nil {
 		return nil, err
@@ -298,11 +303,16 @@ func (l *Labeller) cosines(ctx context.Context, b *batch) (global, tiles *torch.
 	if err != nil {
 		return nil, nil, err
 	}
+	return l.compare(z, l.text)
+}
+
+// compare gives the cosines of embeddings z, which it frees, with the classes'.
+func (l *Labeller) compare(z, text *torch.Tensor) (global, tiles *torch.Tensor, err error) {
 	err = torch.Try(func() {
 		torch.NoGrad(func() {
 			torch.Scope(func(a *torch.Arena) {
 				v := l.settings.views()
-				cos := clip.Normalize(z).Matmul(l.text.T()).Reshape(len(b.rows), v, len(l.classes))
+				cos := clip.Normalize(z).Matmul(text.T()).Reshape(z.Size(0)/v, v, len(l.classes))
 				global = cos.Select(1, 0).Contiguous()
 				a.Keep(global)
 				if v > 1 {
@@ -350,6 +360,24 @@ func (l *Labeller) Label(ctx context.Context, p Photos, observed []int8) (labels
 // Cosines are those of the photos with the classes [B, C] and of their tiles [R, B, C], which is nil for VLPL. The
 // caller frees them. broken is as in Label.
 func (l *Labeller) Cosines(ctx context.Context, p Photos) (global, tiles *torch.Tensor, broken []error, err error) {
+	return l.cosinesOf(ctx, p, l.cosines)
+}
+
+// cosinesThere is Cosines with the results on the model's device, which is not the CPU. Nothing waits for them.
+func (l *Labeller) cosinesThere(ctx context.Context, p Photos) (global, tiles *torch.Tensor, broken []error,
+	err error) {
+	return l.cosinesOf(ctx, p, func(ctx context.Context, b *batch) (global, tiles *torch.Tensor, err error) {
+		z, err := l.model.EncodeImageThere(ctx, b.x)
+		if err != nil {
+			return nil, nil, err
+		}
+		return l.compare(z, l.there)
+	})
+}
+
+func (l *Labeller) cosinesOf(ctx context.Context, p Photos,
+	of func(context.Context, *batch) (global, tiles *torch.Tensor, err error)) (global, tiles *torch.Tensor,
+	broken []error, err error) {
 	if len(p.Rows) != len(p.Files) || len(p.Rows) == 0 || p.Mirror != nil && len(p.Mirror) != len(p.Rows) {
 		return nil, nil, nil, fmt.Errorf("%w: %d rows, %d files, %d to mirror", ErrSettings, len(p.Rows), len(p.Files), len(p.Mirror))
 	}
@@ -358,7 +386,7 @@ func (l *Labeller) Cosines(ctx context.Context, p Photos) (global, tiles *torch.
 		return nil, nil, nil, err
 	}
 	defer b.x.Free()
-	global, tiles, err = l.cosines(ctx, b)
+	global, tiles, err = of(ctx, b)
 	return global, tiles, b.broken, err
 }
 

@@ -2,6 +2,7 @@ package vlm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -167,6 +168,7 @@ type LiveLabels struct {
 	seen    [2][]bool
 	unread  map[int]bool         // places of photos that could not be read, which have their observed labels alone
 	made    map[*loss.Batch]made // of the step in work
+	there   *there               // of a device; nil on the CPU
 }
 
 type made struct {
@@ -207,6 +209,9 @@ func NewLiveLabels(ctx context.Context, s Live) (_ *LiveLabels, err error) {
 		l.model.Close()
 		return nil, err
 	}
+	if s.Device.Type != torch.DeviceCPU && l.model.Device() == s.Device {
+		l.there = &there{made: map[*loss.Batch][2]*torch.Tensor{}}
+	}
 	if source := l.labeller.Source(); source != "" {
 		s.Note(source)
 	}
@@ -217,7 +222,12 @@ func NewLiveLabels(ctx context.Context, s Live) (_ *LiveLabels, err error) {
 				break
 			}
 			if 8*n <= keepCosines {
-				l.cosines[i], l.seen[i] = make([]float32, n), make([]bool, len(usable))
+				l.seen[i] = make([]bool, len(usable))
+				if l.there == nil {
+					l.cosines[i] = make([]float32, n)
+				} else if err := l.there.table(i, len(usable), s.Data.C(), s.Device); err != nil {
+					return nil, errors.Join(err, l.Close())
+				}
 			} else {
 				s.Note(fmt.Sprintf("%d × %d cosines are too many to keep: photos are encoded anew in each epoch", len(usable), s.Data.C()))
 				break
@@ -235,13 +245,18 @@ func (l *LiveLabels) Close() error {
 
 func (l *LiveLabels) Start(epoch int) error {
 	clear(l.made)
+	if err := l.settle(); err != nil {
+		return err
+	}
 	return l.quality.Start(epoch)
 }
 
-func (l *LiveLabels) State() label.State            { return l.quality.State() }
 func (l *LiveLabels) LoadState(s label.State) error { return l.quality.LoadState(s) }
 
 func (l *LiveLabels) Fill(v *label.Step) error {
+	if l.there != nil {
+		return l.fillThere(v)
+	}
 	n, c := len(v.Places), l.ds.C()
 	epoch := max(v.Epoch, 1)
 	var observed []int8
@@ -312,14 +327,8 @@ func (l *LiveLabels) photos(places []int, epoch int) (p Photos, broken []error, 
 // stored are the cosines of a view [B, C]; those that are not there yet are made.
 func (l *LiveLabels) stored(v *label.Step) ([]float32, error) {
 	c, turned := l.ds.C(), mirrored(v)
-	for _, turn := range []int{0, 1} {
-		for i, p := range v.Places {
-			if turned[i] == (turn == 1) && !l.seen[turn][p] {
-				if err := l.encode(p/cosineBlock*cosineBlock, turn); err != nil {
-					return nil, err
-				}
-			}
-		}
+	if err := l.encodeMissing(v.Places, turned); err != nil {
+		return nil, err
 	}
 	out := make([]float32, 0, len(v.Places)*c)
 	for i, p := range v.Places {
@@ -332,13 +341,26 @@ func (l *LiveLabels) stored(v *label.Step) ([]float32, error) {
 	return out, nil
 }
 
+// encodeMissing makes the cosines of places that are not there yet.
+func (l *LiveLabels) encodeMissing(places []int, turned []bool) error {
+	for _, turn := range []int{0, 1} {
+		for i, p := range places {
+			if turned[i] == (turn == 1) && !l.seen[turn][p] {
+				if err := l.encode(p/cosineBlock*cosineBlock, turn); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // cosineBlock is how many neighbouring places are encoded together: the last bits of an encoding depend on what is
 // encoded with it, and a resumed run is to have the same.
 const cosineBlock = 8
 
 // encode keeps the cosines of a block of places.
 func (l *LiveLabels) encode(from, turn int) error {
-	c := l.ds.C()
 	var places []int
 	for p := from; p < min(from+cosineBlock, len(l.usable)); p++ {
 		places = append(places, p)
@@ -348,14 +370,20 @@ func (l *LiveLabels) encode(from, turn int) error {
 		return err
 	}
 	photos.Mirror = slices.Repeat([]bool{turn == 1}, len(places))
-	global, _, unread, err := l.labeller.Cosines(l.ctx, photos)
+	var unread []error
+	if l.there != nil {
+		unread, err = l.there.encode(l.ctx, l.labeller, photos, turn, from)
+	} else {
+		var global *torch.Tensor
+		if global, _, unread, err = l.labeller.Cosines(l.ctx, photos); err == nil {
+			copy(l.cosines[turn][from*l.ds.C():], torch.ToSlice[float32](global))
+			global.Free()
+		}
+	}
 	if err != nil {
 		return err
 	}
-	values := torch.ToSlice[float32](global)
-	global.Free()
 	for i, p := range places {
-		copy(l.cosines[turn][p*c:(p+1)*c], values[i*c:(i+1)*c])
 		l.seen[turn][p] = true
 		l.unread[p] = broken[i] != nil || unread[i] != nil
 	}
@@ -363,8 +391,11 @@ func (l *LiveLabels) encode(from, turn int) error {
 }
 
 func (l *LiveLabels) After(s *label.Step) error {
+	if l.there != nil {
+		return l.afterThere(s)
+	}
 	m, ok := l.made[s.Batch]
-	clear(l.made)
+	delete(l.made, s.Batch) // those of other parts of the batch stay
 	if !ok {
 		return nil
 	}

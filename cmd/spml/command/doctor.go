@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/rundir"
@@ -124,6 +125,9 @@ func examine(cmd *cobra.Command, say func(finding)) {
 		return
 	}
 	say(finding{"load", true, fmt.Sprintf("libtorch answers, %s instructions, %d threads per operation", torch.CPUCapability(), torch.NumThreads()), ""})
+	for _, f := range cards() {
+		say(f)
+	}
 	for _, check := range []func() finding{trainSteps, gradient, matmul, decode} {
 		var f finding
 		if err := torch.Try(func() { f = check() }); err != nil {
@@ -146,6 +150,48 @@ func writable(dir string) finding {
 	}
 	err = errors.Join(probe.Close(), os.Remove(probe.Name()))
 	return finding{"cache", err == nil, dir + " can be written", ""}
+}
+
+// cards says what the graphics cards are and what they lack. A machine without one is well.
+func cards() []finding {
+	n, err := cuda.DeviceCount(), cuda.Available()
+	switch {
+	case errors.Is(err, cuda.ErrNoDevice):
+		return []finding{{"card", true, "none, runs compute on the CPU (" + strings.TrimPrefix(err.Error(),
+			"cuda: ") + ")", ""}}
+	case err != nil:
+		text, mend, _ := strings.Cut(err.Error(), "; run `")
+		return []finding{{"card", false, fmt.Sprintf("%d of them cannot be used: %s", n,
+			strings.TrimPrefix(text, "cuda: ")), strings.TrimSuffix(mend, "`")}}
+	}
+	driver := ""
+	if s, err := cuda.DeviceStatus(0); err == nil {
+		driver = s.Driver
+	}
+	var all []finding
+	for i := range n {
+		p, err := cuda.DeviceProperties(i)
+		free, _, err2 := cuda.MemoryInfo(i)
+		if err = errors.Join(err, err2); err != nil {
+			all = append(all, finding{"card", false, fmt.Sprintf("cuda:%d: %v", i, err), ""})
+			continue
+		}
+		all = append(all, cardFinding(i, p, free, driver))
+	}
+	return all
+}
+
+// cardFinding is a card in a line.
+func cardFinding(i int, p cuda.Properties, free int64, driver string) finding {
+	_, ok := cuda.Code(p.Major, p.Minor)
+	text := fmt.Sprintf("cuda:%d %v, %.1f GB free", i, p, float64(free)/1e9)
+	if driver != "" {
+		text += ", driver " + driver
+	}
+	if p.Major < 8 {
+		text += ", no bfloat16: runs take float16"
+	}
+	return finding{"card", ok, text, ""}
 }
 
 // trainSteps fits 20 steps of gradient descent on a fixed problem, whose loss must fall.

@@ -9,8 +9,35 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gospml/gospml/cuda"
+	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/third_party/native"
 )
+
+// TestDoctorOfCards: a card's name, memory, driver and how the kernels run on it; one that has none is a finding.
+func TestDoctorOfCards(t *testing.T) {
+	f := cardFinding(1, cuda.Properties{Name: "NVIDIA H200", Major: 9, TotalMemory: 150e9}, 140e9, "570.12")
+	require.Equal(t,
+		finding{"card", true,
+			"cuda:1 NVIDIA H200, 150.0 GB, compute capability 9.0 (machine code of sm_90), 140.0 GB free, driver 570.12", ""}, f)
+	f = cardFinding(0, cuda.Properties{Name: "Tesla V100", Major: 7, TotalMemory: 16e9}, 15e9, "")
+	require.False(t, f.OK)
+	require.Contains(t, f.Text, "no kernels: they want compute capability 7.5")
+	require.Contains(t, f.Text, "no bfloat16")
+	if cuda.DeviceCount() == 0 {
+		require.Regexp(t, "^none, runs compute on the CPU \\(no CUDA device: ", cards()[0].Text)
+	}
+}
+
+// TestPlanLimits: a loader that is slower than the steps is said.
+func TestPlanLimits(t *testing.T) {
+	p := train.Plan{Cores: 16, FeedPerSecond: 900, StepPerSecond: 1500}
+	require.Equal(t,
+		"decoding limits: 16 cores feed 900 images/s, the steps take 1500; once photos are decoded and kept, "+
+			"the steps alone count", p.Limits())
+	p.FeedPerSecond = 2000
+	require.Empty(t, p.Limits())
+}
 
 // TestDoctorOfDamagedLibraries: a library that is cut, changed or replaced is a finding with the command that mends it,
 // never the doctor's end.

@@ -61,6 +61,20 @@ func plan(cmd *cobra.Command, out io.Writer, c config.Config, r *reporter, asJSO
 		plain.Fprintf(out, "stage 1      %v of that: %d steps, %.3f s each\n", time.Duration(f.Seconds*float64(time.Second)).Round(time.Second), f.Steps, f.StepSeconds)
 	}
 	plain.Fprintf(out, "memory       %s at most in these steps, up to %s with the decoded images\n", mb(p.PeakBytes), mb(p.MemoryBytes))
+	if c := p.Card; c != nil {
+		plain.Fprintf(out, "card         %s; %s at most in these steps, %s of them for decoded photos; %s of %s free\n",
+			c.Device, mb(c.Peak), mb(c.Photos), mb(c.Free), mb(c.Total))
+		if c.Driver != "" {
+			plain.Fprintf(out, "             driver %s, %s\n", c.Driver, c.Code)
+		}
+	}
+	if p.FeedPerSecond > 0 {
+		plain.Fprintf(out, "photos       %.0f a second from %d cores, the steps take %.0f\n", p.FeedPerSecond, p.Cores,
+			p.StepPerSecond)
+	}
+	if s := p.Limits(); s != "" {
+		plain.Fprintf(out, "             %s\n", s)
+	}
 	plain.Fprintf(out, "disk         %s: %d checkpoints of %s, the model of %s\n", mb(p.DiskBytes), p.Checkpoints, mb(p.CheckpointBytes), mb(p.ModelBytes))
 	_, err = fmt.Fprintln(out, "nothing was written")
 	return err

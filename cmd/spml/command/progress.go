@@ -76,12 +76,15 @@ func (r *reporter) step(s train.Step) {
 	if s.Epoch > 0 {
 		what = fmt.Sprintf("epoch %d/%d %s", s.Epoch, s.Epochs, s.Phase)
 	}
-	loss, loader, runLeft := "", "", ""
+	loss, loader, runLeft, card := "", "", "", ""
 	if s.Phase == "train" {
 		loss = fmt.Sprintf("loss %.4f", s.Loss)
 	}
 	if s.Waited >= 0.005 {
 		loader = fmt.Sprintf("loader %.0f %%", 100*s.Waited)
+	}
+	if s.CardBytes > 0 {
+		card = fmt.Sprintf("card %.1f GB", float64(s.CardBytes)/1e9)
 	}
 	left := r.runLeft(s)
 	if left > 0 {
@@ -96,7 +99,8 @@ func (r *reporter) step(s train.Step) {
 		if when == "" && s.ImagesPerSec > 0 {
 			when = phaseLeft
 		}
-		r.line.Draw(screen.Progress{What: r.label + what, Done: s.Done, Total: s.Total, Parts: some(loss, when, count, rate, loader)})
+		r.line.Draw(screen.Progress{What: r.label + what, Done: s.Done, Total: s.Total,
+			Parts: some(loss, when, count, rate, loader, card)})
 	case progressJSON:
 		if s.Done < s.Total && time.Since(r.last) < time.Second {
 			return
@@ -105,7 +109,8 @@ func (r *reporter) step(s train.Step) {
 		r.object(struct {
 			Run  string   `json:"run,omitempty"`
 			Step jsonStep `json:"step"`
-		}{strings.TrimSpace(r.label), jsonStep{s.Phase, s.Epoch, s.Epochs, s.Done, s.Total, s.Loss, s.ImagesPerSec, s.Waited, left.Seconds()}})
+		}{strings.TrimSpace(r.label), jsonStep{s.Phase, s.Epoch, s.Epochs, s.Done, s.Total, s.Loss, s.ImagesPerSec,
+			s.Waited, left.Seconds(), s.CardBytes}})
 	case progressPlain:
 		if time.Since(r.last) < r.plainEach {
 			return
@@ -114,7 +119,8 @@ func (r *reporter) step(s train.Step) {
 		if loss != "" {
 			what += " " + loss
 		}
-		fmt.Fprintf(r.w, "%s%s: %s images, %s, %s\n", plain.Text(r.label), strings.Join(some(what, loader, runLeft), ", "), count, rate, phaseLeft)
+		fmt.Fprintf(r.w, "%s%s: %s images, %s, %s\n", plain.Text(r.label),
+			strings.Join(some(what, loader, card, runLeft), ", "), count, rate, phaseLeft)
 	}
 }
 
@@ -197,6 +203,7 @@ type jsonStep struct {
 	Rate   float64 `json:"images_per_sec"`
 	Waited float64 `json:"loader_share,omitempty"`
 	Left   float64 `json:"run_seconds_left,omitempty"`
+	Card   int64   `json:"card_bytes,omitempty"`
 }
 
 // object writes a line. What JSON cannot hold (a loss that is not finite) is said as a note.

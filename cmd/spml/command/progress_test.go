@@ -56,6 +56,17 @@ func TestProgress(t *testing.T) {
 		require.Regexp(t, want, b.String())
 	}
 
+	// The memory of a card.
+	for kind, want := range map[string]string{progressPlain: `loss 0\.5000, card 12\.3 GB: `,
+		progressJSON: `"card_bytes":12345678901`, progressBar: `card 12\.3 GB`} {
+		var b bytes.Buffer
+		r, err := newReporter(&b, kind)
+		require.NoError(t, err)
+		r.last = time.Now().Add(-time.Hour)
+		r.step(train.Step{Phase: "train", Epoch: 1, Epochs: 10, Done: 50, Total: 100, Loss: 0.5, CardBytes: 12345678901})
+		require.Regexp(t, want, b.String())
+	}
+
 	var b bytes.Buffer
 	r, err := newReporter(&b, progressJSON)
 	require.NoError(t, err)

@@ -113,7 +113,8 @@ __global__ void __launch_bounds__(kThreads) pass(const BatchLaunch l) {
     for (int k = 0; k < spml::cuda::kMaxLates; k++) // no index that is known late, which would put the array into memory
       if (k < l.lates && l.late[k].slot == i) params[i] = l.late[k].factor * *l.late[k].value;
   }
-  const auto f = spml::cuda::functor<Usual, F<T>>(params);
+  F<T> f(params);
+  spml::cuda::settle<Usual>(f);
   T sum[3] = {0, 0, 0};
   const int64_t chunk = static_cast<int64_t>(blockIdx.x) * kChunk;
   const bool whole = chunk + kChunk <= l.n;
@@ -163,6 +164,39 @@ void start(const BatchLaunch& l, unsigned chunks) {
     spml::cuda::launch(pass<F, Inputs, Outputs, Sums, false, float>, chunks, kThreads, l.stream, l);
 }
 
+__global__ void __launch_bounds__(kThreads) tally(const spml::cuda::Tally t) {
+  using spml::cuda::Tally;
+  double sums[3] = {0, 0, 0};
+  for (int64_t i = threadIdx.x; i < t.chunks; i += kThreads)
+    for (int k = 0; k < 3; k++) sums[k] += t.partial[3 * i + k];
+  for (int k = 0; k < 3; k++) sums[k] = spml::cuda::block_sum<kThreads>(sums[k]);
+  if (threadIdx.x) return;
+  const double rows = static_cast<double>(t.count ? *t.count : t.rows), classes = static_cast<double>(t.classes);
+  const double terms = t.reduction == 1 ? rows * classes : rows, scale = t.reduction == 2 ? 1 : terms > 0 ? 1 / terms : 0;
+  double* out = t.numbers + t.at;
+  if (t.kind != Tally::kLoss) {
+    out[0] = scale;
+    if (t.kind == Tally::kScale) return;
+    const bool some = rows > 0 && classes > 0;
+    const double off = some ? sums[0] / rows - t.k : 0;
+    out[1] = some ? off / classes * (off / classes) : 0;
+    out[2] = some ? 2 * off / (classes * classes * rows) : 0;
+    return;
+  }
+  double loss = sums[0] * scale * t.factor;
+  for (int i = 0; i < t.slots; i++) loss += t.weight[i] * t.numbers[t.slot[i]];
+  if (t.lam != 0) {
+    double over = t.over_rows ? rows : sums[2];
+    if (over < 1) over = 1;
+    loss += t.lam * (sums[1] / over);
+    out[0] = t.lam / over;
+  }
+  if (t.wide)
+    *static_cast<double*>(t.loss) = loss;
+  else
+    *static_cast<float*>(t.loss) = static_cast<float>(loss);
+}
+
 __device__ float largest(float a, float b) { return b < a ? a : b; }
 __device__ double largest(double a, double b) { return b < a ? a : b; }
 __device__ float power(float x) { return expf(x); }
@@ -187,10 +221,17 @@ __global__ void __launch_bounds__(kThreads) contrast(T* s, const int64_t* id, in
   const int64_t i = blockIdx.x;
   T* row = s + i * n;
   const int64_t mine = id[i];
+  if (mine < 0) { // all threads of the block
+    for (int64_t j = threadIdx.x; j < n; j += kThreads) row[j] = T(0);
+    if (threadIdx.x == 0) loss[i] = 0;
+    return;
+  }
   T top = -INFINITY;
   double positives = 0;
-  double count = 0;
+  double count = 0, all = 0;
   for (int64_t j = threadIdx.x; j < n; j += kThreads) {
+    if (id[j] < 0) continue;
+    all += 1;
     if (j == i) continue;
     top = largest(row[j], top);
     if (id[j] != mine) continue;
@@ -200,19 +241,21 @@ __global__ void __launch_bounds__(kThreads) contrast(T* s, const int64_t* id, in
   top = block_max(top);
   double total = 0;
   for (int64_t j = threadIdx.x; j < n; j += kThreads)
-    if (j != i) total += power(row[j] - top);
+    if (j != i && id[j] >= 0) total += power(row[j] - top);
   positives = spml::cuda::block_sum<kThreads>(positives);
   count = spml::cuda::block_sum<kThreads>(count);
+  all = spml::cuda::block_sum<kThreads>(all);
   total = spml::cuda::block_sum<kThreads>(total);
   if (threadIdx.x == 0) {
     shared[0] = count;
     shared[1] = total;
-    loss[i] = -(positives / count - (static_cast<double>(top) + log(total))) / static_cast<double>(n);
+    shared[2] = all;
+    loss[i] = -(positives / count - (static_cast<double>(top) + log(total))) / all;
   }
   __syncthreads();
-  const double each = 1 / static_cast<double>(n), share = each / shared[0], soft = each / shared[1];
+  const double each = 1 / shared[2], share = each / shared[0], soft = each / shared[1];
   for (int64_t j = threadIdx.x; j < n; j += kThreads)
-    row[j] = j == i ? T(0) : static_cast<T>(power(row[j] - top) * soft - (id[j] == mine ? share : 0));
+    row[j] = j == i || id[j] < 0 ? T(0) : static_cast<T>(power(row[j] - top) * soft - (id[j] == mine ? share : 0));
 }
 
 } // namespace
@@ -231,6 +274,11 @@ cudaError_t run_batch(int id, const BatchLaunch& l) {
     case kLargeModify: start<LargeModify, 3, 1, 1>(l, static_cast<unsigned>(chunks)); break;
     default: return cudaErrorInvalidValue;
   }
+  return cudaGetLastError();
+}
+
+cudaError_t run_tally(const Tally& t) {
+  spml::cuda::launch(tally, 1, kThreads, t.stream, t);
   return cudaGetLastError();
 }
 

@@ -34,41 +34,83 @@ cuda::Tensors view(const Tensor& t) {
   }
 }
 
-// The rows that count and how many they are, a float64 number on the device.
-struct Counted {
-  Tensor mask;  // uint8 [B]; undefined = all
-  Tensor count; // float64, 0-d
-  Counted(std::string_view op, const OptionalTensor& rows, const Tensor& z) {
-    const auto numbers = z.options().dtype(at::kDouble);
-    const Tensor& r = tensor_or_undefined(rows);
-    if (!r.defined()) {
-      count = at::full({}, static_cast<double>(z.size(0)), numbers);
-      return;
-    }
-    TORCH_CHECK(r.dim() == 1 && r.size(0) == z.size(0), op, ": rows have shape ", r.sizes(), ", want [", z.size(0), "]");
+cudaStream_t stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+// The rows that count, how many they are, and the numbers that the passes of a loss leave for each other on the device.
+struct Problem {
+  Tensor mask;    // uint8 [B]; undefined = all
+  Tensor count;   // int64, 0-d; undefined = all
+  Tensor numbers; // float64 [8]
+  int64_t rows, classes;
+  int reduction;
+  bool known; // scale is
+  double scale;
+  at::ScalarType type;
+  Problem(std::string_view op, const OptionalTensor& given, const Tensor& z, int64_t how) : rows(z.size(0)), classes(z.size(1)), reduction(static_cast<int>(how)), type(wide_type(z)) {
+    scale = scale_of(op, how, rows, classes); // refuses what is no reduction
+    numbers = at::empty({8}, z.options().dtype(at::kDouble));
+    const Tensor& r = tensor_or_undefined(given);
+    known = !r.defined();
+    if (known) return;
+    TORCH_CHECK(r.dim() == 1 && r.size(0) == rows, op, ": rows have shape ", r.sizes(), ", want [", rows, "]");
     TORCH_CHECK(r.device() == z.device(), op, ": rows are on ", r.device(), ", logits on ", z.device());
     mask = r.ne(0).to(at::kByte).contiguous();
-    count = mask.sum(at::kDouble);
+    count = mask.sum(at::kLong);
   }
-  // What the sum of the terms is multiplied by.
-  Tensor scale(std::string_view op, int64_t reduction, int64_t classes) const {
-    scale_of(op, reduction, 1, 1); // refuses what is no reduction
-    if (reduction == kSum) return at::ones_like(count);
-    const double per = reduction == kMean ? static_cast<double>(classes) : 1;
-    return at::where(count.mul(per).gt(0), count.mul(per).reciprocal(), 0.0);
+
+  const double* number(int at) const { return numbers.const_data_ptr<double>() + at; }
+
+  cuda::Tally tally(cuda::Tally::Kind kind, const Tensor& partial, int at) const {
+    cuda::Tally t{};
+    t.kind = kind;
+    t.partial = partial.defined() ? partial.const_data_ptr<double>() : nullptr;
+    t.chunks = partial.defined() ? partial.size(0) : 0;
+    t.count = count.defined() ? count.const_data_ptr<int64_t>() : nullptr;
+    t.rows = rows, t.classes = classes, t.reduction = reduction;
+    t.numbers = numbers.mutable_data_ptr<double>();
+    t.at = at;
+    t.wide = type == at::kDouble;
+    t.stream = stream();
+    return t;
   }
+
+  // A sum of terms as a loss, beside what other numbers add.
+  Tensor loss(const Tensor& partial, double factor, std::initializer_list<std::pair<int, double>> more, double lam = 0, bool over_rows = false) const {
+    Tensor out = at::empty({}, numbers.options().dtype(type));
+    cuda::Tally t = tally(cuda::Tally::kLoss, partial, 7);
+    t.factor = factor;
+    for (auto [slot, weight] : more) {
+      t.slot[t.slots] = slot;
+      t.weight[t.slots++] = weight;
+    }
+    t.lam = lam;
+    t.over_rows = over_rows;
+    t.loss = out.mutable_data_ptr();
+    C10_CUDA_CHECK(cuda::run_tally(t));
+    return out;
+  }
+
+  // params[slot] = factor · scale.
+  cuda::Late late_scale(int slot, double factor = 1) {
+    if (!known && !prepared) {
+      C10_CUDA_CHECK(cuda::run_tally(tally(cuda::Tally::kScale, Tensor(), 0)));
+      prepared = true;
+    }
+    return {slot, factor, known ? nullptr : number(0)};
+  }
+  bool prepared = false; // numbers[0] is the scale
 };
 
 struct Pass {
   int id;
   std::initializer_list<Tensor> in, out;
   std::initializer_list<double> params;
-  std::initializer_list<cuda::Late> late;
+  std::initializer_list<cuda::Late> late; // without a value: params[slot] = factor · scale, which the host knows
 
-  // The three sums, float64 [3] on the device.
-  Tensor run(const Tensor& mask) const {
+  // The sums of chunks, float64 [chunks, 3] on the device.
+  Tensor run(const Tensor& mask, double scale = 0) const {
     const Tensor& z = *in.begin();
-    const Tensor partial = at::zeros({cuda::blocks(z.numel()), 3}, z.options().dtype(at::kDouble));
+    Tensor partial = at::empty({cuda::blocks(z.numel()), 3}, z.options().dtype(at::kDouble));
     cuda::BatchLaunch l{};
     l.wide = wide_type(z) == at::kDouble;
     int i = 0;
@@ -80,30 +122,27 @@ struct Pass {
     l.classes = z.size(1);
     i = 0;
     for (double p : params) l.params[i++] = p;
-    for (const cuda::Late& p : late) l.late[l.lates++] = p;
-    l.partial = partial.mutable_data_ptr<double>();
-    l.stream = c10::cuda::getCurrentCUDAStream().stream();
-    C10_CUDA_CHECK(cuda::run_batch(id, l));
-    return partial.sum(0);
-  }
-};
-
-const double* value(const Tensor& number) { return number.const_data_ptr<double>(); }
-
-// R_k = ((m̂-k)/C)², m̂ the mean over the rows of the sum of p, and what its derivative has before p·n.
-struct CountRegulariser {
-  Tensor value, slope;
-  CountRegulariser(const Tensor& z, const Counted& rows, double k) {
-    const double c = static_cast<double>(z.size(1));
-    if (z.numel() == 0) {
-      value = slope = at::zeros({}, z.options().dtype(at::kDouble));
-      return;
+    for (const cuda::Late& p : late) {
+      if (p.value)
+        l.late[l.lates++] = p;
+      else
+        l.params[p.slot] = p.factor * scale;
     }
-    const Tensor off = Pass{BATCHWISE_count, {z}, {}, {}, {}}.run(rows.mask)[0].div(rows.count).sub(k), some = rows.count.gt(0);
-    value = at::where(some, off.div(c).square(), 0.0);
-    slope = at::where(some, off.mul(2 / (c * c)).div(rows.count), 0.0);
+    l.partial = partial.mutable_data_ptr<double>();
+    l.stream = stream();
+    C10_CUDA_CHECK(cuda::run_batch(id, l));
+    return partial;
   }
 };
+
+// R_k = ((m̂-k)/C)², m̂ the mean over the rows of the sum of p: numbers[at + 1], and what its derivative has before p·n: numbers[at + 2]. numbers[at] is the scale.
+void count_regulariser(Problem& p, const Tensor& z, double k, int at) {
+  const Tensor partial = Pass{BATCHWISE_count, {z}, {}, {}, {}}.run(p.mask);
+  cuda::Tally t = p.tally(cuda::Tally::kRegulariser, partial, at);
+  t.k = k;
+  C10_CUDA_CHECK(cuda::run_tally(t));
+  if (at == 0) p.prepared = true;
+}
 
 Tensor gradient(const Tensor& z, bool want) { return at::empty(want ? z.sizes() : at::IntArrayRef{0}, z.options().dtype(gradient_type(z))); }
 
@@ -113,12 +152,11 @@ Two epr(const Tensor& logits, const Tensor& labels, double k, double eps, int64_
   check_labels(op, "labels", labels, logits);
   const c10::cuda::CUDAGuard guard(logits.device());
   const Tensor z = logits.contiguous(), y = plain_labels(labels, z);
-  const Counted rows(op, r, z);
-  const Tensor scale = rows.scale(op, reduction, z.size(1));
-  const CountRegulariser reg(z, rows, k);
+  Problem p(op, r, z, reduction);
+  count_regulariser(p, z, k, 0);
   Tensor g = gradient(z, want);
-  const Tensor sums = Pass{BATCHWISE_epr, {z, y}, {g}, {eps}, {{1, 1, value(scale)}, {2, 1, value(reg.slope)}}}.run(rows.mask);
-  return {sums[0].mul(scale).add(reg.value).to(wide_type(z)), std::move(g)};
+  const Tensor sums = Pass{BATCHWISE_epr, {z, y}, {g}, {eps}, {p.late_scale(1), {2, 1, p.number(2)}}}.run(p.mask, p.scale);
+  return {p.loss(sums, 1, {{1, 1.0}}), std::move(g)};
 }
 
 Two vlpl(const Tensor& logits, const Tensor& labels, const Tensor& pseudo, double alpha, double beta, double gamma, double rho, double eps, int64_t reduction,
@@ -129,11 +167,10 @@ Two vlpl(const Tensor& logits, const Tensor& labels, const Tensor& pseudo, doubl
   check_labels(op, "pseudo-labels", pseudo, logits);
   const c10::cuda::CUDAGuard guard(logits.device());
   const Tensor z = logits.contiguous(), y = plain_labels(labels, z), l = plain_labels(pseudo, z);
-  const Counted rows(op, r, z);
-  const Tensor scale = rows.scale(op, reduction, z.size(1));
+  Problem p(op, r, z, reduction);
   Tensor g = gradient(z, want);
-  const Tensor sums = Pass{BATCHWISE_vlpl, {z, y, l}, {g}, {eps, 0, alpha, beta, gamma, rho}, {{1, 1, value(scale)}}}.run(rows.mask);
-  return {sums[0].mul(scale).to(wide_type(z)), std::move(g)};
+  const Tensor sums = Pass{BATCHWISE_vlpl, {z, y, l}, {g}, {eps, 0, alpha, beta, gamma, rho}, {p.late_scale(1)}}.run(p.mask, p.scale);
+  return {p.loss(sums, 1, {}), std::move(g)};
 }
 
 Two gpr(const Tensor& logits, const Tensor& labels, const Tensor& pseudo, double w, double b, double mu, double sigma, double q2, double q3, double lo, double hi, double rho,
@@ -144,12 +181,11 @@ Two gpr(const Tensor& logits, const Tensor& labels, const Tensor& pseudo, double
   check_labels(op, "pseudo-labels", pseudo, logits);
   const c10::cuda::CUDAGuard guard(logits.device());
   const Tensor z = logits.contiguous(), y = plain_labels(labels, z), l = plain_labels(pseudo, z);
-  const Counted rows(op, r, z);
-  const Tensor scale = rows.scale(op, reduction, z.size(1));
-  const CountRegulariser reg(z, rows, m);
+  Problem p(op, r, z, reduction);
+  count_regulariser(p, z, m, 0);
   Tensor g = gradient(z, want);
-  const Tensor sums = Pass{BATCHWISE_gpr, {z, y, l}, {g}, {eps, 0, 0, w, b, mu, sigma, q2, q3, lo, hi, rho}, {{1, 1, value(scale)}, {2, eta, value(reg.slope)}}}.run(rows.mask);
-  return {sums[0].mul(scale).add(reg.value, eta).to(wide_type(z)), std::move(g)};
+  const Tensor sums = Pass{BATCHWISE_gpr, {z, y, l}, {g}, {eps, 0, 0, w, b, mu, sigma, q2, q3, lo, hi, rho}, {p.late_scale(1), {2, eta, p.number(2)}}}.run(p.mask, p.scale);
+  return {p.loss(sums, 1, {{1, eta}}), std::move(g)};
 }
 
 // A second matrix of logits, in the type that the kernel can read beside the first.
@@ -163,14 +199,13 @@ Three role(const Tensor& logits, const Tensor& estimates, const Tensor& labels, 
   check_labels(op, "labels", labels, logits);
   const c10::cuda::CUDAGuard guard(logits.device());
   const Tensor z = logits.contiguous(), u = beside(estimates, z), y = plain_labels(labels, z);
-  const Counted rows(op, r, z);
-  const Tensor scale = rows.scale(op, reduction, z.size(1));
-  const CountRegulariser rz(z, rows, k), ru(u, rows, k);
+  Problem p(op, r, z, reduction);
+  count_regulariser(p, z, k, 0);
+  count_regulariser(p, u, k, 3);
   const bool any = want || want_u;
   Tensor gz = gradient(z, any), gu = gradient(u, any);
-  const Tensor sums =
-      Pass{BATCHWISE_role, {z, u, y}, {gz, gu}, {eps}, {{1, 0.5, value(scale)}, {2, 0.5, value(rz.slope)}, {3, 0.5, value(ru.slope)}}}.run(rows.mask);
-  return {sums[0].mul(scale).add(rz.value).add(ru.value).mul(0.5).to(wide_type(z)), std::move(gz), std::move(gu)};
+  const Tensor sums = Pass{BATCHWISE_role, {z, u, y}, {gz, gu}, {eps}, {p.late_scale(1, 0.5), {2, 0.5, p.number(2)}, {3, 0.5, p.number(5)}}}.run(p.mask, p.scale);
+  return {p.loss(sums, 0.5, {{1, 0.5}, {4, 0.5}}), std::move(gz), std::move(gu)};
 }
 
 Three plc(const Tensor& logits, const Tensor& strong, const Tensor& labels, double delta, double lam, double form, double eps, int64_t reduction, const OptionalTensor& r, bool want,
@@ -183,15 +218,14 @@ Three plc(const Tensor& logits, const Tensor& strong, const Tensor& labels, doub
   check_labels(op, "labels", labels, logits);
   const c10::cuda::CUDAGuard guard(logits.device());
   const Tensor z = logits.contiguous(), s = beside(strong, z), y = plain_labels(labels, z);
-  const Counted rows(op, r, z);
-  const Tensor scale = rows.scale(op, paper ? static_cast<int64_t>(kBatchMean) : reduction, z.size(1));
+  Problem p(op, r, z, paper ? static_cast<int64_t>(kBatchMean) : reduction);
   const bool any = want || want_s;
   Tensor gz = gradient(z, any), gs = at::empty(any ? s.sizes() : at::IntArrayRef{0}, s.options().dtype(wide_type(s)));
-  const Tensor sums = Pass{BATCHWISE_plc, {z, s, y}, {gz, gs}, {eps, 0, delta, static_cast<double>(paper)}, {{1, 1, value(scale)}}}.run(rows.mask);
-  const Tensor over = (paper ? rows.count : sums[2]).clamp_min(1);
-  if (any) gs.mul_(over.reciprocal().mul(lam).to(gs.scalar_type()));
+  const Tensor sums = Pass{BATCHWISE_plc, {z, s, y}, {gz, gs}, {eps, 0, delta, static_cast<double>(paper)}, {p.late_scale(1)}}.run(p.mask, p.scale);
+  Tensor loss = p.loss(sums, 1, {}, lam, paper);
+  if (any) gs.mul_(lam == 0 ? at::zeros({}, gs.options()) : p.numbers[7].to(gs.scalar_type()));
   if (any && gradient_type(s) != gs.scalar_type()) gs = gs.to(gradient_type(s));
-  return {sums[0].mul(scale).add(sums[1].div(over), lam).to(wide_type(z)), std::move(gz), std::move(gs)};
+  return {std::move(loss), std::move(gz), std::move(gs)};
 }
 
 Three large_loss(const Tensor& logits, const Tensor& labels, int64_t k, bool correct, bool released, bool report, double eps, int64_t reduction, bool want) {
@@ -226,7 +260,7 @@ Three large_loss(const Tensor& logits, const Tensor& labels, int64_t k, bool cor
   }
   Tensor g = gradient(z, want);
   const Tensor sums = Pass{cuda::kLargeModify, {z, y, selected}, {g}, {eps, scale, static_cast<double>(correct)}, {}}.run(Tensor());
-  return {sums[0].mul(scale).to(wide_type(z)), std::move(g), std::move(marks)};
+  return {Problem(op, {}, z, reduction).loss(sums, 1, {}), std::move(g), std::move(marks)};
 }
 
 Two contrast(const Tensor& features, const Tensor& labels, double tau, bool want) {

@@ -20,8 +20,8 @@ using spml::cuda::Launch;
 using spml::cuda::Pack;
 using spml::cuda::RowWalk;
 using spml::cuda::aligned;
-using spml::cuda::functor;
 using spml::cuda::load;
+using spml::cuda::settle;
 using spml::cuda::store;
 using spml::cuda::usual;
 
@@ -71,11 +71,12 @@ __device__ Term<T> term(const F<T>& f, T z, T y, T w) {
 }
 
 template <template <class> class F, int Labels, bool Usual, class Z, class Y>
-__global__ void __launch_bounds__(kThreads) pointwise(const Launch l) {
+__global__ void __launch_bounds__(kThreads) pointwise(const Launch l, const F<typename Wide<Z>::type> given) {
   using T = typename Wide<Z>::type;
   using G = typename Gradient<Z>::type;
   constexpr int N = 16 / sizeof(Z);
-  const auto f = functor<Usual, F<T>>(l.params);
+  auto f = given; // made by the host: its constants cost no conversions here
+  settle<Usual>(f);
   const T scale = static_cast<T>(scale_of(l));
   const auto* z = static_cast<const Z*>(l.z);
   const auto* y = static_cast<const Y*>(l.y);
@@ -86,32 +87,48 @@ __global__ void __launch_bounds__(kThreads) pointwise(const Launch l) {
   const bool whole = chunk + kChunk <= l.n;
   const bool packed = whole && aligned<N>(z) && aligned<N>(y) && aligned<N>(w) && aligned<N>(g);
   // Every thread has the same elements in the same order whatever the addresses, so the bits do not depend on them.
+  const auto place = [&](int i) { return chunk + (i * kThreads + static_cast<int>(threadIdx.x)) * N; };
+  const auto element = [&](const auto& zs, const auto& ys, const auto& ws, int j) {
+    return term<F, Labels, T>(f, widen(zs.v[j]), static_cast<T>(ys.v[j]), static_cast<T>(ws.v[j]));
+  };
+  if (packed && !l.counts) {
+#pragma unroll (N > 4 ? 1 : 2)
+    for (int i = 0; i < kPerThread / N; i++) {
+      const int64_t at = place(i);
+      const auto zs = load<N>(z + at, N, true);
+      const auto ys = load<N>(y + at, N, true);
+      Pack<Y, N> ws{};
+      if constexpr (Labels == 2) ws = load<N>(w + at, N, true);
+      Pack<G, N> gs;
+#pragma unroll
+      for (int j = 0; j < N; j++) {
+        const auto t = element(zs, ys, ws, j);
+        sum += t.value;
+        gs.v[j] = narrow<G>(t.grad * scale);
+      }
+      if (g) store<N>(g + at, gs, N, true);
+    }
+  } else {
 #pragma unroll 1
-  for (int i = 0; i < kPerThread / N; i++) {
-    const int64_t at = chunk + (i * kThreads + static_cast<int>(threadIdx.x)) * N;
-    const int n = whole ? N : static_cast<int>(at >= l.n ? 0 : l.n - at < N ? l.n - at : N);
-    if (n == 0) break;
-    const auto zs = load<N>(z + at, n, packed);
-    const auto ys = load<N>(y + at, n, packed);
-    Pack<Y, N> ws{};
-    if constexpr (Labels == 2) ws = load<N>(w + at, n, packed);
-    bool use[N];
-    if (l.counts) {
-      RowWalk row(at, l.n, l.classes);
+    for (int i = 0; i < kPerThread / N; i++) {
+      const int64_t at = place(i);
+      const int n = whole ? N : static_cast<int>(at >= l.n ? 0 : l.n - at < N ? l.n - at : N);
+      if (n == 0) break;
+      const auto zs = load<N>(z + at, n, packed);
+      const auto ys = load<N>(y + at, n, packed);
+      Pack<Y, N> ws{};
+      if constexpr (Labels == 2) ws = load<N>(w + at, n, packed);
+      RowWalk row(l.counts ? at : 0, l.n, l.classes);
+      Pack<G, N> gs;
 #pragma unroll
-      for (int j = 0; j < N; j++, row.step()) use[j] = j < n && l.counts[row.row];
-    } else {
-#pragma unroll
-      for (int j = 0; j < N; j++) use[j] = j < n;
+      for (int j = 0; j < N; j++, row.step()) {
+        const bool use = j < n && (!l.counts || l.counts[row.row]);
+        const auto t = element(zs, ys, ws, j);
+        if (use) sum += t.value;
+        gs.v[j] = narrow<G>(use ? t.grad * scale : T(0));
+      }
+      if (g) store<N>(g + at, gs, n, packed);
     }
-    Pack<G, N> gs;
-#pragma unroll
-    for (int j = 0; j < N; j++) {
-      const auto t = term<F, Labels, T>(f, widen(zs.v[j]), static_cast<T>(ys.v[j]), static_cast<T>(ws.v[j]));
-      if (use[j]) sum += t.value;
-      gs.v[j] = narrow<G>(use[j] ? t.grad * scale : T(0));
-    }
-    if (g) store<N>(g + at, gs, n, packed);
   }
   const double total = spml::cuda::block_sum<kThreads>(sum);
   if (threadIdx.x == 0) l.partial[blockIdx.x] = total;
@@ -132,10 +149,11 @@ __global__ void __launch_bounds__(kThreads) finish(const Launch l, int64_t chunk
 template <template <class> class F, int Labels, bool Usual, class Z>
 void start(const Launch& l, unsigned chunks) {
   using T = typename Wide<Z>::type;
+  const F<T> f(l.params);
   if (l.byte_labels)
-    spml::cuda::launch(pointwise<F, Labels, Usual, Z, int8_t>, chunks, kThreads, l.stream, l);
+    spml::cuda::launch(pointwise<F, Labels, Usual, Z, int8_t>, chunks, kThreads, l.stream, l, f);
   else
-    spml::cuda::launch(pointwise<F, Labels, Usual, Z, T>, chunks, kThreads, l.stream, l);
+    spml::cuda::launch(pointwise<F, Labels, Usual, Z, T>, chunks, kThreads, l.stream, l, f);
 }
 
 template <template <class> class F, int Labels, class Z>

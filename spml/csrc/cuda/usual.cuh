@@ -3,18 +3,15 @@
 
 namespace spml::cuda {
 
-// A functor whose conditions on parameters are constants, where Usual says that the parameters are the usual ones.
+// Makes the conditions on parameters constants, where Usual says that the parameters are the usual ones. It asks nothing: behind a question nvcc keeps the conditions.
 template <bool Usual, class F>
-__device__ F functor(const double* params) {
-  F f(params);
+__device__ void settle(F& f) {
   if constexpr (Usual) {
-    if constexpr (requires { f.common(); }) {
-      if (!f.common()) __builtin_unreachable();
-    } else if constexpr (requires { f.exact; }) {
+    if constexpr (requires { f.constants(); })
+      f.constants();
+    else if constexpr (requires { f.exact; })
       f.exact = true;
-    }
   }
-  return f;
 }
 
 // Whether the parameters are those that a kernel is compiled for.

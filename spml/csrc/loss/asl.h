@@ -8,10 +8,13 @@ struct Asl : Logs<V> {
   GOSPML_FN explicit Asl(const double* a) : Logs<V>(a[5]), gamma_pos(a[0]), gamma_neg(a[1]), margin(a[2]), clamp(a[4]), detach(a[3] != 0), shifted(a[2] > 0) {}
   GOSPML_FN bool common() {
     if (!this->exact || gamma_pos != 0 || gamma_neg != 2 || clamp > 0 || !shifted || !detach) return false;
+    constants();
+    return true;
+  }
+  GOSPML_FN void constants() {
     this->exact = detach = shifted = true;
     gamma_pos = clamp = 0;
     gamma_neg = 2;
-    return true;
   }
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const V none(0), all(1), least(clamp), m(margin);

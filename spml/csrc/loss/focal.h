@@ -8,9 +8,12 @@ struct Focal : Logs<V> {
   GOSPML_FN explicit Focal(const double* a) : Logs<V>(a[4]), gamma(a[0]), slope(V(a[3] != 0 ? 0 : a[0])), pos_weight(V(a[1])), neg_weight(V(a[2])) {}
   GOSPML_FN bool common() {
     if (!this->exact || gamma != 2) return false;
+    constants();
+    return true;
+  }
+  GOSPML_FN void constants() {
     this->exact = true;
     gamma = 2;
-    return true;
   }
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const auto pos = y == V(1);

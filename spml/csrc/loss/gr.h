@@ -8,11 +8,14 @@ struct Gr : Logs<V> {
   GOSPML_FN explicit Gr(const double* a) : Logs<V>(a[7]), s1(a[4]), s2(a[5]), s3(a[6]), w(V(-a[0])), b(V(-a[1])), mu(V(a[2])), inverse(V(0.7071067811865476 / a[3])) {}
   GOSPML_FN bool common() {
     if (!this->exact || s1.at != 0 || s2.at == 0 || s2.at == 1 || s3.at != 1) return false;
+    constants();
+    return true;
+  }
+  GOSPML_FN void constants() {
     this->exact = true;
     s1.at = 0;
     s2.at = 2; // any but 0 and 1
     s3.at = 1;
-    return true;
   }
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const auto c = this->ce(z);

@@ -8,9 +8,12 @@ struct Hill : Logs<V> {
   GOSPML_FN explicit Hill(const double* a) : Logs<V>(a[3]), gamma(a[1]), margin(V(a[0])), slope(V(a[1])), lam(V(a[2])) {}
   GOSPML_FN bool common() {
     if (!this->exact || gamma != 2) return false;
+    constants();
+    return true;
+  }
+  GOSPML_FN void constants() {
     this->exact = true;
     gamma = 2;
-    return true;
   }
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const auto pos = y == V(1);

@@ -16,10 +16,13 @@ struct Splc : Logs<V> {
       : Logs<V>(a[6]), gamma(a[2]), hill(a[4] != 0), threshold(V(logit(a[0]))), margin(V(a[1])), corrected_margin(V(a[3])), slope(V(a[2])), lam(V(a[5])) {}
   GOSPML_FN bool common() {
     if (!this->exact || gamma != 2 || hill) return false;
+    constants();
+    return true;
+  }
+  GOSPML_FN void constants() {
     this->exact = true;
     gamma = 2;
     hill = false;
-    return true;
   }
   GOSPML_FN Term<V> operator()(V z, V y) const {
     const auto observed = y == V(1);

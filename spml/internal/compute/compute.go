@@ -92,6 +92,29 @@ func Choose(name string) (d torch.Device, words string, err error) {
 	return d, fmt.Sprintf("%v %s, %.0f GB, %s", d, p.Name, float64(p.TotalMemory)/1e9, why), nil
 }
 
+// Memory is what a card has, and what this process has of it, in bytes.
+type Memory struct{ Used, Peak, Free, Total int64 }
+
+// MemoryOf gives the memory of a card since the peak was reset; false: there is nothing to say, as of the CPU. Tests of
+// other devices set it.
+var MemoryOf = func(d torch.Device) (Memory, bool) {
+	if d.Type != torch.DeviceCUDA {
+		return Memory{}, false
+	}
+	s, err := cuda.Memory(max(d.Index, 0))
+	if err != nil {
+		return Memory{}, false
+	}
+	free, total, err := cuda.MemoryInfo(max(d.Index, 0))
+	return Memory{s.Reserved.Current, s.Reserved.Peak, free, total}, err == nil
+}
+
+// UsedOn is what this process has of a card's memory, 0 of the CPU's.
+func UsedOn(d torch.Device) int64 {
+	m, _ := MemoryOf(d)
+	return m.Used
+}
+
 // BrainFloat says whether a card multiplies bfloat16 in its matrix units: from Ampere on.
 func BrainFloat(d torch.Device) bool {
 	p, err := cuda.DeviceProperties(max(d.Index, 0))

@@ -95,7 +95,8 @@ var operators = sync.OnceValues(func() (string, error) {
 		plain := strings.NewReplacer(".", "_", "/", "_").Replace(name) + ".cpp"
 		sources[plain] = fmt.Appendf(nil, "#include %q // of sources with the hash %x\n", filepath.Join(kernels, name), sum.Sum(nil))
 	}
-	return native.CompileOps(context.Background(), "emulated", sources, "-O1", "-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-DGOSPML_DEVICE=PrivateUse1",
+	return native.CompileOps(context.Background(), "emulated", sources, "-O1", "-U_FORTIFY_SOURCE",
+		"-Wno-unknown-pragmas", "-DGOSPML_EMULATED", "-DGOSPML_DEVICE=PrivateUse1",
 		"-I.", "-I"+filepath.Join(kernels, "emulator", "csrc"))
 })
 

@@ -139,15 +139,20 @@ void run_type(const Case& c) {
 
 // Row by row: the anchor's part of the contrast, and its derivative in place of the row.
 template <class T>
-void contrast(int64_t n, int classes) {
+void contrast(int64_t n, int classes, bool holes) {
   char what[100];
-  snprintf(what, sizeof what, "contrast %ld rows of %zu bytes", n, sizeof(T));
+  snprintf(what, sizeof what, "contrast %ld rows of %zu bytes, holes %d", n, sizeof(T), holes);
   std::mt19937 r(static_cast<unsigned>(n));
   std::normal_distribution<double> normal(0, 3);
   check::Memory<T> s(n * n);
   check::Memory<int64_t> id(n, check::kAtEnd);
   for (int64_t i = 0; i < n * n; i++) s[i] = static_cast<T>(normal(r));
-  for (int64_t i = 0; i < n; i++) id[i] = i / 2 % classes; // two of each at least
+  int64_t all = 0;
+  for (int64_t i = 0; i < n; i++) {
+    id[i] = i / 2 % classes; // two of each at least
+    if (holes && i / 2 % 3 == 1) id[i] = -1;
+    all += id[i] >= 0;
+  }
   const auto out = check::in_every_order(what, [&] {
     auto made = std::make_tuple(check::Memory<T>(n * n, check::kAtEnd), check::Memory<double>(n, check::kAtEnd));
     std::copy(s.get(), s.get() + n * n, std::get<0>(made).get());
@@ -156,18 +161,24 @@ void contrast(int64_t n, int classes) {
   });
   const double part = sizeof(T) == 8 ? 1e-11 : 1e-5;
   for (int64_t i = 0; i < n; i++) {
+    if (id[i] < 0) {
+      if (std::get<1>(out)[i] != 0) check::fail("%s: loss of the hole %ld is %g", what, i, std::get<1>(out)[i]);
+      for (int64_t j = 0; j < n; j++, check::done++)
+        if (std::get<0>(out)[i * n + j] != 0) check::fail("%s: derivative %ld, %ld of a hole", what, i, j);
+      continue;
+    }
     double top = -INFINITY, total = 0, positives = 0, count = 0;
     for (int64_t j = 0; j < n; j++)
-      if (j != i) top = std::max(top, static_cast<double>(s[i * n + j]));
+      if (j != i && id[j] >= 0) top = std::max(top, static_cast<double>(s[i * n + j]));
     for (int64_t j = 0; j < n; j++) {
-      if (j == i) continue;
+      if (j == i || id[j] < 0) continue;
       total += exp(s[i * n + j] - top);
       if (id[j] == id[i]) positives += s[i * n + j], count++;
     }
-    const double loss = -(positives / count - top - log(total)) / static_cast<double>(n);
+    const double loss = -(positives / count - top - log(total)) / static_cast<double>(all);
     if (!check::near(std::get<1>(out)[i], loss, part, 1 + fabs(loss))) check::fail("%s: loss of %ld is %g, want %g", what, i, std::get<1>(out)[i], loss);
     for (int64_t j = 0; j < n; j++) {
-      const double want = j == i ? 0 : (exp(s[i * n + j] - top) / total - (id[j] == id[i] ? 1 / count : 0)) / static_cast<double>(n);
+      const double want = j == i || id[j] < 0 ? 0 : (exp(s[i * n + j] - top) / total - (id[j] == id[i] ? 1 / count : 0)) / static_cast<double>(all);
       if (!check::near(std::get<0>(out)[i * n + j], want, part, 1)) check::fail("%s: derivative %ld, %ld is %g, want %g", what, i, j, static_cast<double>(std::get<0>(out)[i * n + j]), want);
       check::done++;
     }
@@ -191,8 +202,10 @@ void all() {
             run_type<__half, float>(c);
           }
   for (auto [n, classes] : {std::pair<int64_t, int>{2, 1}, {6, 3}, {64, 5}, {300, 7}, {514, 1}}) {
-    contrast<float>(n, classes);
-    contrast<double>(n, classes);
+    for (bool holes : {false, true}) {
+      contrast<float>(n, classes, holes);
+      contrast<double>(n, classes, holes);
+    }
   }
 }
 
