@@ -113,11 +113,7 @@ func (r *Run) resolve(c *Config) error {
 		return wrong("save_every is %v and %d steps, want more than 0", r.SaveEvery.Time, r.SaveEvery.Steps)
 	}
 	return within(
-		limit{
-			"keep_last",
-			float64(r.KeepLast),
-			0,
-		},
+		limit{"keep_last", float64(r.KeepLast), 0},
 		limit{"keep_best", float64(r.KeepBest), 0},
 		limit{"max_steps", float64(r.MaxSteps), 0},
 	)

@@ -43,17 +43,9 @@ func (s *Schedule) resolve(c *Config, m *method.Method) error {
 		def(&s.Gamma, 0.9)
 	}
 	err := within(
-		limit{
-			"warmup_epochs",
-			s.WarmupEpochs,
-			float64(s.Epochs),
-		},
+		limit{"warmup_epochs", s.WarmupEpochs, float64(s.Epochs)},
 		limit{"freeze_epochs", float64(s.FreezeEpochs), float64(s.Epochs - 1)},
-		limit{
-			"pct_start",
-			s.PctStart,
-			1,
-		},
+		limit{"pct_start", s.PctStart, 1},
 		limit{"power", s.Power, 100},
 		limit{"gamma", s.Gamma, 1},
 		limit{"step_epochs", float64(s.StepEpochs), 0},

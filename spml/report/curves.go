@@ -70,10 +70,7 @@ func means(title string, scores []metric.EpochScores) string {
 			if e.Train == nil || g.get(e.Train) == nil {
 				continue
 			}
-			s.X, s.Y = append(
-				s.X,
-				float64(e.Epoch),
-			), append(
+			s.X, s.Y = append(s.X, float64(e.Epoch)), append(
 				s.Y,
 				g.get(e.Train).Mean(func(x *metric.ScoreGroup) float64 { return x.Probability }),
 			)
@@ -264,10 +261,7 @@ func comparisonCurves(t *compare.Table, groups []compare.Group, all [][]*run) []
 		over("Mean probability of hidden positives in training", "", func(r *run) (x, y []float64) {
 			for _, e := range r.Scores {
 				if e.Train != nil && e.Train.Hidden != nil {
-					x, y = append(
-						x,
-						float64(e.Epoch),
-					), append(
+					x, y = append(x, float64(e.Epoch)), append(
 						y,
 						e.Train.Hidden.Mean(func(g *metric.ScoreGroup) float64 { return g.Probability }),
 					)

@@ -190,10 +190,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	c := small(dir, "role")
 	c.Optim.BatchSize, c.Schedule.Epochs, c.Run.SaveEvery, c.Run.Dir, c.Run.MaxSteps = 8, 2, config.SaveEvery{
 		Steps: 1,
-	}, filepath.Join(
-		t.TempDir(),
-		"run",
-	), 4
+	}, filepath.Join(t.TempDir(), "run"), 4
 	_, err := Run(context.Background(), c, RunOptions{})
 	var stopped *StoppedError
 	require.ErrorAs(t, err, &stopped)

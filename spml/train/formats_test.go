@@ -100,11 +100,7 @@ func TestTables(t *testing.T) {
 	c.Run.Dir, c.Model.Mode, c.Model.Features = "", config.FineTune, nil
 	_, err = Run(t.Context(), c, RunOptions{})
 	require.ErrorContains(t, err, "--frozen --features data")
-	c.Data.Path, c.Data.Options = testroot.Testdata(
-		"data",
-		"formats",
-		"voc_lists",
-	), config.DataOptions{
+	c.Data.Path, c.Data.Options = testroot.Testdata("data", "formats", "voc_lists"), config.DataOptions{
 		Options: data.Options{Missing: data.MissingSkip},
 	}
 	_, err = Run(t.Context(), c, RunOptions{})

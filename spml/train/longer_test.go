@@ -33,10 +33,7 @@ func TestLongerRuns(t *testing.T) {
 			short.Run.Dir, long.Run.Dir, long.Schedule.Epochs = filepath.Join(
 				t.TempDir(),
 				"short",
-			), filepath.Join(
-				t.TempDir(),
-				"long",
-			), 5
+			), filepath.Join(t.TempDir(), "long"), 5
 			want, err := Run(context.Background(), long, RunOptions{})
 			require.NoError(t, err)
 			_, err = Run(context.Background(), short, RunOptions{})

@@ -278,10 +278,7 @@ func TestDeterministic(t *testing.T) {
 		torch.SetDeterministic(false)
 		c := small(dir, m)
 		c.Run.Deterministic, c.Schedule.Epochs, c.Data.ImageSize = true, 1, 32
-		c.Model.DecoderDim, c.Run.Dir = 16, filepath.Join(
-			t.TempDir(),
-			"run",
-		)
+		c.Model.DecoderDim, c.Run.Dir = 16, filepath.Join(t.TempDir(), "run")
 		var failed error
 		_, err := Run(t.Context(), c, RunOptions{Events: Events{Step: func(Step) {
 			failed = torch.Try(func() {
