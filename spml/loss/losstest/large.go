@@ -36,7 +36,8 @@ func Large(t *testing.T, name string, s Setting) {
 			return x.Detach().Repeat(by...)
 		}
 		b := small
-		for _, f := range []**torch.Tensor{&b.Observed, &b.Full, &b.Pseudo, &b.Labels, &b.Negative, &b.Average, &b.Heat} {
+		for _, f := range []**torch.Tensor{&b.Observed, &b.Full, &b.Pseudo, &b.Labels, &b.Negative, &b.Average, &b.Heat,
+			&b.Group} {
 			*f = repeat(*f)
 		}
 		if b.Reconstruction != nil {
