@@ -64,11 +64,11 @@ var stageNumber = strings.NewReplacer("<1>", "0", "<2>", "1", "<3>", "1", "<4>",
 // adapt gives a file's keys, and shapes where they differ, the form of the model's.
 func adapt(m Model, sd nn.StateDict) nn.StateDict {
 	var all [][]rewrite
-	switch m.(type) {
+	switch m := m.(type) {
 	case *ConvNeXt:
 		all = [][]rewrite{convNeXtOfTorchvision, convNeXtOfRelease}
 	case *ViT:
-		if m := m.(*ViT); m.bare {
+		if m.bare {
 			return bareViT(m, sd)
 		}
 		all = [][]rewrite{viTOfTorchvision}
