@@ -58,6 +58,9 @@ func settingsOf(c config.Config) ([]setting, error) {
 	return out, nil
 }
 
+// someData stands for the data set in a dry run of a paper's table without --data.
+const someData = "(the folder of --data)"
+
 // checkPaths tells what a run would stumble over first: a path that names nothing. A data set may be one of a folder's:
 // labels/voc for labels/voc_train.txt.
 func checkPaths(c config.Config) error {
@@ -65,7 +68,7 @@ func checkPaths(c config.Config) error {
 		{"data", c.Data.Path}, {"weights", c.Model.Weights}, {"clip", c.Pseudo.Clip}, {"init", c.Model.Init},
 		{"class-names", c.Pseudo.ClassNames},
 	} {
-		if p.path == "" || p.flag == "class-names" && p.path == config.CUBNames || p.path == config.Shapes ||
+		if p.path == "" || p.path == someData || p.flag == "class-names" && p.path == config.CUBNames || p.path == config.Shapes ||
 			p.path == config.BuiltinClip {
 			continue
 		}

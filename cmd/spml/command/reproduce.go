@@ -215,6 +215,9 @@ func (c *comparison) reproduce(cmd *cobra.Command, it *reproduce.Item, as string
 			settings[k] = v
 		}
 	}
+	if c.dry.dry && !c.dry.measure && settings["data"] == nil {
+		settings["data"] = someData // what the rows' settings are does not hang on the photos
+	}
 	own, err := rowSettings(c.rows)
 	if err != nil {
 		return nil, usageError{err}

@@ -261,3 +261,20 @@ func TestReproduceCommands(t *testing.T) {
 	}
 	require.NotZero(t, n)
 }
+
+// A dry run says what the rows' settings are without photos.
+func TestReproduceDryRunWithoutData(t *testing.T) {
+	code, stdout, stderr := spml(t, nil, "reproduce", "lac:table2-resnet50", "--as", "voc", "--dry-run")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `(?m)^  head: +linear$`, stdout)
+	require.Regexp(t, `(?m)^  optimizer: +adam$`, stdout)
+	require.Regexp(t, `(?m)^  batch_norm: +live$`, stdout)
+	code, stdout, stderr = spml(t, nil, "reproduce", "vlpl:table3", "--as", "voc", "--clip", "builtin", "--dry-run")
+	require.Zero(t, code, stderr)
+	for _, share := range []string{"delta=0.1", "delta=0.2", "delta=0.3", "delta=0.4"} {
+		require.Contains(t, stdout, share)
+	}
+	code, _, stderr = spml(t, nil, "reproduce", "lac:table2-resnet50", "--as", "voc", "--run", t.TempDir())
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "--data")
+}
