@@ -458,39 +458,26 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 		worked += time.Since(got)
 		if t.c.Model.Mode == config.FineTune {
 			all := time.Since(begun)
-			t.ev.step(
-				Step{
-					Phase:        "train",
-					Epoch:        n,
-					Epochs:       t.c.Schedule.Epochs,
-					Done:         t.p.Images,
-					Total:        usable,
-					Loss:         t.p.LossSum / float64(max(t.p.Images, 1)),
-					ImagesPerSec: float64(seen) / all.Seconds(),
-					Waited:       (all - worked).Seconds() / all.Seconds(),
-					CardBytes:    compute.UsedOn(t.device),
-				},
-			)
+			at := t.progress(n, usable, float64(seen)/all.Seconds())
+			at.Waited = (all - worked).Seconds() / all.Seconds()
+			t.ev.step(at)
 		}
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
 	if t.c.Model.Mode == config.Frozen {
-		t.ev.step(
-			Step{
-				Phase:        "train",
-				Epoch:        n,
-				Epochs:       t.c.Schedule.Epochs,
-				Done:         t.p.Images,
-				Total:        usable,
-				Loss:         t.p.LossSum / float64(max(t.p.Images, 1)),
-				ImagesPerSec: float64(seen) / time.Since(begun).Seconds(),
-				CardBytes:    compute.UsedOn(t.device),
-			},
-		)
+		t.ev.step(t.progress(n, usable, float64(seen)/time.Since(begun).Seconds()))
 	}
 	return nil
+}
+
+// progress is what a step tells of epoch n: images of the usable ones, and how many a second.
+func (t *trainer) progress(n, usable int, rate float64) Step {
+	return Step{
+		Phase: "train", Epoch: n, Epochs: t.c.Schedule.Epochs, Done: t.p.Images, Total: usable,
+		Loss: t.p.LossSum / float64(max(t.p.Images, 1)), ImagesPerSec: rate, CardBytes: compute.UsedOn(t.device),
+	}
 }
 
 // evaluate fills in the epoch's mAP and gives the scores behind it. hasVal says whether there is a validation part to
