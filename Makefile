@@ -28,7 +28,7 @@ cuda: ## compile the CUDA libraries for sm_75, sm_80, sm_90 and newer cards (PTX
 
 .PHONY: kernel-instructions
 kernel-instructions: ## count the loss kernels' instructions an element in what make cuda built (results/kernel_instructions.csv)
-	.ci/kernel-instructions "$$($(GO) run ./cmd/spml setup --cuda | sed -n 's/^libraries: //p')/libgospml-ops-cuda.so" results/kernel_instructions.csv
+	.ci/kernel-instructions "$$($(GO) run ./cmd/spml setup --cuda 2>&1 | sed -n 's/^libraries: //p')/libgospml-ops-cuda.so" results/kernel_instructions.csv
 
 gpu-check: ## bundle libraries and tests for a machine with a GPU (build/gpu-check.tar.xz)
 	.ci/gpu-check
