@@ -319,35 +319,51 @@ func lowerNormed(b *graph.Builder, x graph.Value, s nn.Sequential) graph.Value {
 
 // lower computes of the last block only the class token, where the map is not asked for: nothing else is read.
 func (m *ViT) lower(b *graph.Builder) lowered {
+	if m.ClassToken == nil {
+		b.Refuse(m.Pool)
+		return lowered{}
+	}
+	act := graph.GELU
+	if m.gelu == "tanh" {
+		act = graph.GELUTanh
+	}
 	t := b.Tokens(b.Input(), m.Patch.Proj)
 	last := len(m.Blocks) - 1
 	for _, k := range m.Blocks[:last] {
-		t = k.lower(b, t)
+		t = k.lower(b, t, act)
 	}
-	first := m.Blocks[last].lowerFirst(b, t)
+	first := m.Blocks[last].lowerFirst(b, t, act)
 	features := b.Norm(first, m.Norm.Weight, m.Norm.Bias, m.Norm.Eps)
-	all := m.Blocks[last].lower(b, t)
+	all := m.Blocks[last].lower(b, t, act)
 	l := headed(b, b.Norm(all, m.Norm.Weight, m.Norm.Bias, m.Norm.Eps), features, m.Classifier)
 	l.tokens = 1
 	return l
 }
 
-func (k *ViTBlock) lower(b *graph.Builder, t graph.Value) graph.Value {
+// then is what follows the last linear layer of a branch: its factors, and what the branch is added to.
+func (l *LayerScale) then(t *graph.Value) graph.Then {
+	if l == nil {
+		return graph.Then{Add: t}
+	}
+	return graph.Then{Scale: l.Gamma, Add: t}
+}
+
+func (k *ViTBlock) lower(b *graph.Builder, t graph.Value, act graph.Act) graph.Value {
 	n := b.Norm(t, k.Norm1.Weight, k.Norm1.Bias, k.Norm1.Eps)
 	qkv := b.Linear(n, k.Attn.QKV.Weight, k.Attn.QKV.Bias, graph.Then{})
 	y := b.Attention(qkv, k.Attn.NumHeads, k.scale())
-	t = b.Linear(y, k.Attn.Proj.Weight, k.Attn.Proj.Bias, graph.Then{Add: &t})
-	return k.lowerMLP(b, t)
+	t = b.Linear(y, k.Attn.Proj.Weight, k.Attn.Proj.Bias, k.LS1.then(&t))
+	return k.lowerMLP(b, t, act)
 }
 
-func (k *ViTBlock) lowerMLP(b *graph.Builder, t graph.Value) graph.Value {
+func (k *ViTBlock) lowerMLP(b *graph.Builder, t graph.Value, act graph.Act) graph.Value {
 	n := b.Norm(t, k.Norm2.Weight, k.Norm2.Bias, k.Norm2.Eps)
-	y := b.Linear(n, k.MLP.FC1.Weight, k.MLP.FC1.Bias, graph.Then{Act: graph.GELU})
-	return b.Linear(y, k.MLP.FC2.Weight, k.MLP.FC2.Bias, graph.Then{Add: &t})
+	y := b.Linear(n, k.MLP.FC1.Weight, k.MLP.FC1.Bias, graph.Then{Act: act})
+	return b.Linear(y, k.MLP.FC2.Weight, k.MLP.FC2.Bias, k.LS2.then(&t))
 }
 
 // lowerFirst is lower of the first token alone, which asks all.
-func (k *ViTBlock) lowerFirst(b *graph.Builder, t graph.Value) graph.Value {
+func (k *ViTBlock) lowerFirst(b *graph.Builder, t graph.Value, act graph.Act) graph.Value {
 	n := b.Norm(t, k.Norm1.Weight, k.Norm1.Bias, k.Norm1.Eps)
 	d := t.Channels()
 	part := func(w *torch.Tensor, from, to int) *torch.Tensor {
@@ -361,7 +377,7 @@ func (k *ViTBlock) lowerFirst(b *graph.Builder, t graph.Value) graph.Value {
 	kv := b.Linear(n, part(w, d, 3*d), part(c, d, 3*d), graph.Then{})
 	y := b.Attend(q, kv, k.Attn.NumHeads, k.scale())
 	first := b.First(t)
-	return k.lowerMLP(b, b.Linear(y, k.Attn.Proj.Weight, k.Attn.Proj.Bias, graph.Then{Add: &first}))
+	return k.lowerMLP(b, b.Linear(y, k.Attn.Proj.Weight, k.Attn.Proj.Bias, k.LS1.then(&first)), act)
 }
 
 // scale is 1/√(width of a head).
