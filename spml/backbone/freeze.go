@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 
 	"github.com/gospml/gospml/spml/internal/graph"
@@ -43,7 +44,15 @@ func Freeze(m Model, dtype torch.DType) (Model, error) {
 		f.pooled = p.MeanPooled()
 	}
 	var err error
-	if f.net, err = graph.Build(dtype, func(b *graph.Builder) { f.at = l.lower(b) }); err != nil {
+	build := func(b *graph.Builder) {
+		f.at = l.lower(b)
+		nn.Walk(m, func(e nn.Entry) {
+			if e.Tensor.DType().IsFloat() && !b.Reads(e.Tensor) && !strings.HasPrefix(e.Key, m.HeadKey()+".") {
+				b.Refuse("a network whose %s no step reads", e.Key)
+			}
+		})
+	}
+	if f.net, err = graph.Build(dtype, build); err != nil {
 		return nil, fmt.Errorf("backbone: %w", err)
 	}
 	f.dim = f.at.features.Channels()
@@ -93,8 +102,11 @@ type frozen struct {
 // position keeps what the table of positions for a size of images is made of.
 func (f *frozen) position(v *ViT) {
 	f.vit = &ViT{
-		ClassToken: v.ClassToken.Detach().Clone(), Position: v.Position.Detach().Clone(),
-		Patch: &vitPatch{Proj: &nn.Conv2d{KernelSize: v.Patch.Proj.KernelSize}},
+		Position: v.Position.Detach().Clone(),
+		Patch:    &vitPatch{Proj: &nn.Conv2d{KernelSize: v.Patch.Proj.KernelSize}},
+	}
+	if v.ClassToken != nil {
+		f.vit.ClassToken = v.ClassToken.Detach().Clone()
 	}
 }
 
@@ -111,8 +123,11 @@ func (f *frozen) table(x *torch.Tensor) *torch.Tensor {
 		torch.Scope(func(*torch.Arena) {
 			torch.NoGrad(func() {
 				p := f.vit.positions(size[0], size[1]).Select(0, 0) // [N, D]
-				first := p.Slice(0, 0, 1, 1).Add(f.vit.ClassToken.Select(0, 0))
-				values = torch.ToSlice[float32](torch.Cat([]*torch.Tensor{first, p.Slice(0, 1, p.Size(0), 1)}, 0).Contiguous())
+				if f.vit.ClassToken != nil {
+					first := p.Slice(0, 0, 1, 1).Add(f.vit.ClassToken.Select(0, 0))
+					p = torch.Cat([]*torch.Tensor{first, p.Slice(0, 1, p.Size(0), 1)}, 0)
+				}
+				values = torch.ToSlice[float32](p.Contiguous())
 			})
 		})
 		f.tables.Store(size, values)
@@ -188,7 +203,7 @@ func (m *ResNet) lower(b *graph.Builder) lowered {
 				x = b.Conv(x, k.Conv2, graph.Then{Norm: k.BN2, Act: graph.ReLU})
 				x = b.Conv(x, k.Conv3, graph.Then{Norm: k.BN3, Add: &short, Act: graph.ReLU})
 			default:
-				b.Refuse(block)
+				b.Refuse("a layer %T", block)
 			}
 		}
 	}
@@ -234,7 +249,7 @@ func lowerLayers(b *graph.Builder, x graph.Value, s nn.Sequential) graph.Value {
 		case *Fire:
 			x = l.lower(b, x)
 		default:
-			b.Refuse(l)
+			b.Refuse("a layer %T", l)
 		}
 	}
 	return x
@@ -246,7 +261,7 @@ func (r *InvertedResidual) lower(b *graph.Builder, x graph.Value) graph.Value {
 	conv, okConv := r.Conv[n-2].(*nn.Conv2d)
 	norm, okNorm := r.Conv[n-1].(*nn.BatchNorm2d)
 	if !okConv || !okNorm {
-		b.Refuse(r)
+		b.Refuse("a layer %T", r)
 		return x
 	}
 	then := graph.Then{Norm: norm}
@@ -311,32 +326,29 @@ func lowerNormed(b *graph.Builder, x graph.Value, s nn.Sequential) graph.Value {
 		case *channelNorm:
 			x = b.Norm(x, l.Weight, l.Bias, l.Eps)
 		default:
-			b.Refuse(l)
+			b.Refuse("a layer %T", l)
 		}
 	}
 	return x
 }
 
-// lower computes of the last block only the class token, where the map is not asked for: nothing else is read.
+// lower computes of the last block only the class token, where that is the features and the map is not asked for:
+// nothing else is read.
 func (m *ViT) lower(b *graph.Builder) lowered {
-	if m.ClassToken == nil {
-		b.Refuse(m.Pool)
-		return lowered{}
-	}
-	act := graph.GELU
-	if m.gelu == "tanh" {
-		act = graph.GELUTanh
-	}
-	t := b.Tokens(b.Input(), m.Patch.Proj)
+	b.Read(m.ClassToken, m.Position) // of the table
+	t := b.Tokens(b.Input(), m.patches(b), m.ClassToken != nil)
 	last := len(m.Blocks) - 1
 	for _, k := range m.Blocks[:last] {
-		t = k.lower(b, t, act)
+		t = k.lower(b, t, m.act())
 	}
-	first := m.Blocks[last].lowerFirst(b, t, act)
-	features := b.Norm(first, m.Norm.Weight, m.Norm.Bias, m.Norm.Eps)
-	all := m.Blocks[last].lower(b, t, act)
-	l := headed(b, b.Norm(all, m.Norm.Weight, m.Norm.Bias, m.Norm.Eps), features, m.Classifier)
-	l.tokens = 1
+	normed := func(t graph.Value) graph.Value { return b.Norm(t, m.Norm.Weight, m.Norm.Bias, m.Norm.Eps) }
+	if m.Pool != nil {
+		maps := normed(m.Blocks[last].lower(b, t, m.act()))
+		return headed(b, maps, m.Pool.lower(b, maps, m.act()), m.Classifier)
+	}
+	features := normed(m.Blocks[last].lowerFirst(b, t, m.act()))
+	l := headed(b, normed(m.Blocks[last].lower(b, t, m.act())), features, m.Classifier)
+	l.tokens = m.prefix()
 	return l
 }
 
@@ -346,6 +358,44 @@ func (l *LayerScale) then(t *graph.Value) graph.Then {
 		return graph.Then{Add: t}
 	}
 	return graph.Then{Scale: l.Gamma, Add: t}
+}
+
+func (m *ViT) act() graph.Act {
+	if m.gelu == "tanh" {
+		return graph.GELUTanh
+	}
+	return graph.GELU
+}
+
+// patches is the convolution of the patches, with the change of the input's range, where there is one, in its weights:
+// it has no border, so that both are linear.
+func (m *ViT) patches(b *graph.Builder) *nn.Conv2d {
+	c := m.Patch.Proj
+	if m.from == nil {
+		return c
+	}
+	b.Read(c.Weight, c.Bias)
+	w := c.Weight.Detach().ToDType(torch.Float64) // [D, 3, p, p]
+	scale, shift := m.from.numbers()
+	bias := w.Mul(torch.FromSlice(shift, 3, 1, 1)).SumDim([]int{1, 2, 3}, false)
+	if c.Bias != nil {
+		bias = bias.Add(c.Bias.Detach())
+	}
+	folded := *c
+	folded.Weight = w.Mul(torch.FromSlice(scale, 3, 1, 1)).ToDType(torch.Float32)
+	folded.Bias = bias.ToDType(torch.Float32)
+	return &folded
+}
+
+func (p *ViTPool) lower(b *graph.Builder, t graph.Value, act graph.Act) graph.Value {
+	b.Read(p.Latent, p.Q.Weight, p.Q.Bias)
+	q := b.Same(t, p.Q.Forward(p.Latent).View(-1))
+	kv := b.Linear(t, p.KV.Weight, p.KV.Bias, graph.Then{})
+	scale := 1 / math.Sqrt(float64(p.Q.InFeatures/p.NumHeads))
+	y := b.Linear(b.Attend(q, kv, p.NumHeads, scale), p.Proj.Weight, p.Proj.Bias, graph.Then{})
+	n := b.Norm(y, p.Norm.Weight, p.Norm.Bias, p.Norm.Eps)
+	n = b.Linear(n, p.MLP.FC1.Weight, p.MLP.FC1.Bias, graph.Then{Act: act})
+	return b.Linear(n, p.MLP.FC2.Weight, p.MLP.FC2.Bias, graph.Then{Add: &y})
 }
 
 func (k *ViTBlock) lower(b *graph.Builder, t graph.Value, act graph.Act) graph.Value {
@@ -377,7 +427,8 @@ func (k *ViTBlock) lowerFirst(b *graph.Builder, t graph.Value, act graph.Act) gr
 	kv := b.Linear(n, part(w, d, 3*d), part(c, d, 3*d), graph.Then{})
 	y := b.Attend(q, kv, k.Attn.NumHeads, k.scale())
 	first := b.First(t)
-	return k.lowerMLP(b, b.Linear(y, k.Attn.Proj.Weight, k.Attn.Proj.Bias, k.LS1.then(&first)), act)
+	t = b.Linear(y, k.Attn.Proj.Weight, k.Attn.Proj.Bias, k.LS1.then(&first))
+	return k.lowerMLP(b, t, act)
 }
 
 // scale is 1/√(width of a head).

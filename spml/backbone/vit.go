@@ -13,10 +13,8 @@ import (
 // too, for any size of image. Its features are the class token after the last normalisation.
 //
 // DINOv2's (Oquab et al. 2023, arXiv:2304.07193) and SigLIP's image towers (Zhai et al. 2023, arXiv:2303.15343) are
-// ViTs
-// too: the one has a factor behind each branch, the other no class token, so that its features are what a query of its
-// own
-// finds among the patches. Their files come from their authors, timm, Hugging Face and open_clip.
+// ViTs too: the one has a factor behind each branch, the other no class token, so that its features are what a query of
+// its own finds among the patches. Their files come from their authors, timm, Hugging Face and open_clip.
 type ViT struct {
 	ClassToken *torch.Tensor `torch:"cls_token"` // [1, 1, D]; nil in SigLIP
 	Position   *torch.Tensor `torch:"pos_embed"` // [1, 1 + g², D], or [1, g², D] without a class token
@@ -144,9 +142,8 @@ func NewViT(c ViTConfig, numClasses int, opts ...nn.Option) *ViT {
 		m.ClassToken, m.Position, m.gelu = nil, zeros(1, g*g, c.Dim), "tanh"
 		m.from = &rescaled{}
 		m.Pool = &ViTPool{
-			zeros(1, 1, c.Dim), nn.NewLinear(c.Dim, c.Dim, opts...), nn.NewLinear(c.Dim, 2*c.Dim, opts...), nn.NewLinear(c.Dim,
-				c.Dim, opts...),
-			nn.NewLayerNorm([]int{c.Dim}, layerNormOptions(opts)...), mlp(), c.NumHeads,
+			zeros(1, 1, c.Dim), nn.NewLinear(c.Dim, c.Dim, opts...), nn.NewLinear(c.Dim, 2*c.Dim, opts...),
+			nn.NewLinear(c.Dim, c.Dim, opts...), nn.NewLayerNorm([]int{c.Dim}, layerNormOptions(opts)...), mlp(), c.NumHeads,
 		}
 	}
 	m.Norm, m.Classifier = nn.NewLayerNorm([]int{c.Dim}, layerNormOptions(opts)...), nn.NewLinear(c.Dim, numClasses, opts...)
@@ -187,15 +184,20 @@ func (p *ViTPool) Forward(t *torch.Tensor, gelu string) *torch.Tensor {
 }
 
 // rescaled turns images that were normalised by ImageNet's numbers, as every backbone here takes them, into those of
-// the
-// range [-1, 1].
+// the range [-1, 1].
 type rescaled struct{}
 
-func (*rescaled) of(x *torch.Tensor) *torch.Tensor {
-	scale, shift := make([]float64, 3), make([]float64, 3)
+// numbers are a factor and what is added then, for each channel.
+func (*rescaled) numbers() (scale, shift []float64) {
+	scale, shift = make([]float64, 3), make([]float64, 3)
 	for i := range scale {
 		scale[i], shift[i] = 2*float64(pixel.ImageNetStd[i]), 2*float64(pixel.ImageNetMean[i])-1
 	}
+	return scale, shift
+}
+
+func (r *rescaled) of(x *torch.Tensor) *torch.Tensor {
+	scale, shift := r.numbers()
 	to := func(v []float64) *torch.Tensor {
 		return torch.FromSlice(v, 3, 1, 1).ToDeviceDType(x.Device(), x.DType())
 	}
@@ -240,8 +242,8 @@ func (m *ViT) positions(h, w int) *torch.Tensor {
 		return m.Position
 	}
 	grid := m.Position.Slice(1, first, first+n, 1).Reshape(1, g, g, d).Permute(0, 3, 1, 2)
-	grid = nn.Interpolate(grid, nn.Interpolation{Size: []int{h, w}, Mode: "bicubic", Antialias: true}).Permute(0, 2, 3,
-		1).Reshape(1, h*w, d)
+	grid = nn.Interpolate(grid, nn.Interpolation{Size: []int{h, w}, Mode: "bicubic", Antialias: true})
+	grid = grid.Permute(0, 2, 3, 1).Reshape(1, h*w, d)
 	if first == 0 {
 		return grid
 	}

@@ -410,7 +410,8 @@ void FrozenProgram::part(const FrozenImages& x, int64_t first, int64_t count, in
         c.out = to;
         if (s.extra) c.out = {to.data + to.pitch * size, to.pitch, c.width * to.pitch, to.image};
         if (s.add == kFrozenTable)
-          c.add = {const_cast<char*>(lane.table) + x.table_width * size, x.table_width, c.width * x.table_width, 0};
+          c.add = {const_cast<char*>(lane.table) + (s.extra ? x.table_width * size : 0), x.table_width,
+                   c.width * x.table_width, 0};
         else if (s.add >= 0)
           c.add = all[static_cast<size_t>(s.add)].view(arena, size);
         c.runs = s.kernel_h;

@@ -28,7 +28,7 @@ enum FrozenOp : int64_t {
 };
 
 constexpr int64_t kFrozenInput = 0; // the activation that is the network's input
-constexpr int64_t kFrozenTable = -2; // as an addend: the table's rows from the second on
+constexpr int64_t kFrozenTable = -2; // as an addend: the table's rows; where tokens lie behind a first one, those from the second on
 constexpr int64_t kFrozenFields = 16, kFrozenNumbers = 2;
 
 struct FrozenStep {

@@ -58,6 +58,7 @@ func (v Value) Channels() int { return v.channels }
 type Builder struct {
 	constants []*torch.Tensor
 	plain     map[*torch.Tensor]int // constants that are a layer's own
+	read      map[*torch.Tensor]bool
 	steps     []int
 	numbers   []float64
 	values    int
@@ -85,6 +86,17 @@ func (b *Builder) value(channels int) Value {
 	return Value{b.values, channels}
 }
 
+// Read says that the steps have these tensors of the network in them, by whatever way. What layers hold is read by
+// their steps.
+func (b *Builder) Read(tensors ...*torch.Tensor) {
+	for _, t := range tensors {
+		b.read[t] = true
+	}
+}
+
+// Reads reports whether the steps have a tensor of the network in them.
+func (b *Builder) Reads(t *torch.Tensor) bool { return b.read[t] }
+
 // constant gives a tensor its number.
 func (b *Builder) constant(t *torch.Tensor) int {
 	if t == nil {
@@ -109,6 +121,10 @@ func (b *Builder) own(t *torch.Tensor) int {
 
 // weights are the numbers of weights and bias with the normalisation and the factor after them.
 func (b *Builder) weights(weight, bias *torch.Tensor, t Then) (w, c int) {
+	b.Read(weight, bias, t.Scale)
+	if n := t.Norm; n != nil {
+		b.Read(n.Weight, n.Bias, n.RunningMean, n.RunningVar)
+	}
 	if t.Norm == nil && t.Scale == nil {
 		return b.own(weight), b.own(bias)
 	}
@@ -138,7 +154,7 @@ func (b *Builder) ConvInto(out Value, channel int, x Value, c *nn.Conv2d, then T
 	depthwise := c.Groups > 1 && c.Groups == c.InChannels && c.Groups == c.OutChannels && square(c.KernelSize) &&
 		then.Add == nil && (then.Act == None || then.Act == ReLU || then.Act == ReLU6)
 	if c.Groups != 1 && !depthwise || c.Dilation != [2]int{1, 1} || !square(c.Stride) || !square(c.Padding) {
-		b.refuse("a convolution of %d groups, dilation %v, stride %v, padding %v", c.Groups, c.Dilation, c.Stride, c.Padding)
+		b.Refuse("a convolution of %d groups, dilation %v, stride %v, padding %v", c.Groups, c.Dilation, c.Stride, c.Padding)
 		return out
 	}
 	weight, bias := b.weights(c.Weight, c.Bias, then)
@@ -162,14 +178,27 @@ func (b *Builder) Linear(x Value, weight, bias *torch.Tensor, then Then) Value {
 	return out
 }
 
-// Tokens are the pixels of a convolution behind a class token, each with its row of the table that comes with the
-// images; the class token is the table's first row.
-func (b *Builder) Tokens(x Value, c *nn.Conv2d) Value {
+// Tokens are the pixels of a convolution, each with its row of the table that comes with the images. Where there is a
+// class token they lie behind it, and it is the table's first row.
+func (b *Builder) Tokens(x Value, c *nn.Conv2d, class bool) Value {
 	out := b.value(c.OutChannels)
 	b.ConvInto(out, 0, x, c, Then{})
 	conv := b.steps[len(b.steps)-16:]
-	conv[3], conv[14] = table, 1
-	b.add(from(opToken, x, out))
+	if conv[3] = table; class {
+		conv[14] = 1
+		b.add(from(opToken, x, out))
+	}
+	return out
+}
+
+// Same is one pixel of these numbers [C] for each image; x are any activations of C channels.
+func (b *Builder) Same(x Value, numbers *torch.Tensor) Value {
+	first := b.First(x)
+	out := b.value(x.channels)
+	s := from(opDepthwise, first, out)
+	s.weight, s.bias = b.constant(torch.Zeros(torch.S(x.channels, 1, 1, 1))), b.own(numbers)
+	s.stride = 1
+	b.add(s)
 	return out
 }
 
@@ -248,7 +277,7 @@ func byRow(w, by *torch.Tensor) *torch.Tensor {
 // MaxPool takes maxima over windows.
 func (b *Builder) MaxPool(x Value, p *nn.MaxPool2d) Value {
 	if !square(p.KernelSize) || !square(p.Stride) || !square(p.Padding) || p.Dilation != [2]int{1, 1} {
-		b.refuse("a pool of window %v, stride %v, padding %v, dilation %v", p.KernelSize, p.Stride, p.Padding, p.Dilation)
+		b.Refuse("a pool of window %v, stride %v, padding %v, dilation %v", p.KernelSize, p.Stride, p.Padding, p.Dilation)
 	}
 	out := b.value(x.channels)
 	s := from(opMax, x, out)
@@ -306,10 +335,8 @@ func (b *Builder) attention(q, kv Value, width, heads, apart int, scale float64)
 	return out
 }
 
-// Refuse says that a layer has no step.
-func (b *Builder) Refuse(layer any) { b.refuse("a layer %T", layer) }
-
-func (b *Builder) refuse(format string, arguments ...any) {
+// Refuse says what has no step.
+func (b *Builder) Refuse(format string, arguments ...any) {
 	if b.err == nil {
 		b.err = fmt.Errorf("%w for "+format, append([]any{ErrForm}, arguments...)...)
 	}
@@ -329,7 +356,7 @@ func Build(dtype torch.DType, f func(b *Builder)) (*Network, error) {
 		return nil, err
 	}
 	n := &Network{run: torch.NewOperator("spml::frozen", "")}
-	b := &Builder{plain: map[*torch.Tensor]int{}}
+	b := &Builder{plain: map[*torch.Tensor]int{}, read: map[*torch.Tensor]bool{}}
 	err := torch.Try(func() {
 		torch.Scope(func(a *torch.Arena) {
 			torch.NoGrad(func() {
