@@ -228,6 +228,9 @@ func TestBudget(t *testing.T) {
 		fmt.Println("RESULT:", err)
 		return
 	}
+	if testing.Short() {
+		t.Skip("decodes 64 megapixels many times, within limits of memory and time that the race detector multiplies")
+	}
 	self, err := os.Executable()
 	require.NoError(t, err)
 	dir := t.TempDir()
