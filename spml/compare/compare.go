@@ -271,9 +271,9 @@ func Run(ctx context.Context, o Options) (_ *Table, err error) {
 			return nil, err
 		}
 	}
-	var images *train.ImageCache
+	var images *data.ImageCache
 	if first.Model.Mode != config.Frozen {
-		images = train.NewImageCache(int64(first.Data.Cache.MB) << 20)
+		images = data.NewImageCache(int64(first.Data.Cache.MB) << 20)
 	}
 	if err := o.train(ctx, jobs, images); err != nil {
 		return nil, err
@@ -448,7 +448,7 @@ func (o *Options) shareFeatures(ctx context.Context, jobs []*job) error {
 	return nil
 }
 
-func (o *Options) train(ctx context.Context, jobs []*job, images *train.ImageCache) error {
+func (o *Options) train(ctx context.Context, jobs []*job, images *data.ImageCache) error {
 	n := o.Jobs
 	if n < 1 {
 		n = 1
@@ -523,7 +523,7 @@ feed:
 }
 
 // run does a job, or takes its result where it is done.
-func (j *job) run(ctx context.Context, o *Options, images *train.ImageCache) (err error) {
+func (j *job) run(ctx context.Context, o *Options, images *data.ImageCache) (err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.first != nil {
@@ -650,7 +650,7 @@ func (o *Options) zeroShot(ctx context.Context, jobs []*job) (*Row, error) {
 		if !ok {
 			o.note("scoring the test part by %s alone", c.Pseudo.Clip)
 			var err error
-			if _, v, err = train.ZeroShot(ctx, c); err != nil {
+			if _, v, err = zeroShot(ctx, c); err != nil {
 				return nil, fmt.Errorf("zero-shot scores: %w", err)
 			}
 			known[key] = v

@@ -68,7 +68,7 @@ func TestEnhanced(t *testing.T) {
 			LatentBeta: beta}, 4, nil)
 		require.NoError(t, err)
 		nn.SetTraining(net, false)
-		h := net.(*Enhanced)
+		h := net.(*enhanced)
 		x := torch.Randn(torch.S(2, 3, 32, 32), torch.Float32, nil)
 		f := h.Labelwise(x)
 		l := h.Latent.Forward(f)

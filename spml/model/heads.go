@@ -50,7 +50,7 @@ var heads = struct {
 			return &decoded{Body: body, Decoder: d, dim: body.FeatureDim()}, err
 		}
 		l, err := decoder.NewLatent(d, s.Latent, s.LatentBeta)
-		return &Enhanced{Body: body, Decoder: d, Latent: l, dim: body.FeatureDim()}, err
+		return &enhanced{Body: body, Decoder: d, Latent: l, dim: body.FeatureDim()}, err
 	},
 	HeadMLDecoder: func(body backbone.Model, s HeadSpec, classes int, g *torch.Generator) (backbone.Model, error) {
 		d, err := decoder.NewML(decoder.MLConfig{InFeatures: body.FeatureDim(), Classes: classes, Dim: s.Dim, Dropout: 0.1, Generator: g})

@@ -28,6 +28,13 @@ type (
 	Embedder interface {
 		Embed(x *torch.Tensor) (logits, embeddings *torch.Tensor)
 	}
+	// LatentNetwork has a latent for each label, on label-wise embeddings f [B, C, D], and judges latents z [B, C, d].
+	LatentNetwork interface {
+		Labelwise(x *torch.Tensor) (f *torch.Tensor)
+		Latents(f *torch.Tensor) decoder.Latents
+		Logits(f, z *torch.Tensor) *torch.Tensor
+		LatentParameters() []*torch.Tensor // of Latents and Logits
+	}
 	// Explainer gives the map of each label beside the logits.
 	Explainer interface {
 		Explain(x *torch.Tensor) (*Maps, error)

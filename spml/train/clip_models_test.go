@@ -74,27 +74,6 @@ func TestClipBackbone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The test part's zero-shot mAP is that of CLIP's own classifier.
-func TestZeroShot(t *testing.T) {
-	dir := folder(t, 40)
-	s, m, err := ZeroShot(
-		context.Background(),
-		config.Config{Data: config.Data{Path: dir}, Pseudo: config.Pseudo{Clip: config.BuiltinClip}},
-	)
-	require.NoError(t, err)
-	require.Len(t, s.Rows, 8)
-	require.Greater(t, m, 20.0)
-	for i := range s.Rows {
-		sum := 0.0
-		for _, x := range s.Values[i*12 : (i+1)*12] {
-			sum += float64(x)
-		}
-		require.InDelta(t, 1, sum, 1e-4)
-	}
-	_, _, err = ZeroShot(context.Background(), config.Config{Data: config.Data{Path: dir}})
-	require.ErrorContains(t, err, "--clip MODEL")
-}
-
 func TestClipModelErrors(t *testing.T) {
 	dir := folder(t, 30)
 	for want, c := range map[string]config.Config{

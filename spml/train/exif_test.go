@@ -113,7 +113,7 @@ func TestLoaderOrientation(t *testing.T) {
 	require.NoError(t, err)
 	defer ds.Close()
 	ctx := context.Background()
-	NewImageCache(1 << 30).share(ds)
+	data.NewImageCache(1 << 30).Share(ds)
 	for _, apply := range []bool{false, true, true, false} {
 		setting := map[bool]string{false: pixel.EXIFIgnore, true: pixel.EXIFApply}[apply]
 		l, err := data.NewLoader(

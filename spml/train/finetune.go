@@ -9,6 +9,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/latent"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/torch"
@@ -19,7 +20,10 @@ import (
 type fineTune struct {
 	*network
 	place map[int]int // row -> place among the training rows
-	head  *latentHead // nil for the model's own head
+
+	head    *latent.Linear                      // in place of the model's own head; nil for that
+	latents latent.Head                         // that, or the model's own; nil where the loss reads none
+	on      func(x *torch.Tensor) *torch.Tensor // what latents stand on
 }
 
 func newFineTune(s *session) (*fineTune, error) {
@@ -43,9 +47,12 @@ func newFineTune(s *session) (*fineTune, error) {
 		}
 		s.ev.note(taken)
 	}
-	if _, ok := n.model.(*model.Enhanced); s.latent && !ok {
-		f.head = newLatentHead(s.ds.C(), n.model.FeatureDim(), s.c.Method.LatentDim, s.betas, s.torch)
+	if own, ok := n.model.(model.LatentNetwork); s.latent && ok {
+		f.latents, f.on = latent.Of(own, s.torch), own.Labelwise
+	} else if s.latent {
+		f.head = latent.NewLinear(s.ds.C(), n.model.FeatureDim(), s.c.Method.LatentDim, s.betas, s.torch)
 		compute.Place(f.head, s.device)
+		f.latents, f.on = f.head, n.model.Features
 	}
 	for i, r := range s.train {
 		f.place[r] = i
@@ -137,26 +144,17 @@ func float32s(v *view, b *loss.Batch) {
 }
 
 func (f *fineTune) finish(v *view, b *loss.Batch) {
-	f.cast(func() { f.latents(v.pooled, b) })
+	f.cast(func() { f.latents.Fill(v.pooled, b) })
 	float32s(v, b)
 }
 
 func (f *fineTune) linear() (x, weight, bias *torch.Tensor) { return nil, nil, nil }
 
 func (f *fineTune) whole() []*torch.Tensor {
-	if e, ok := f.model.(*model.Enhanced); ok && f.latent {
-		return append(nn.Parameters(e.Latent), nn.Parameters(e.Decoder.FC)...)
+	if f.latents == nil {
+		return nil
 	}
-	return f.head.parameters()
-}
-
-// latents fills a batch from what the latents stand on: pooled features, or label-wise embeddings.
-func (f *fineTune) latents(x *torch.Tensor, b *loss.Batch) {
-	if e, ok := f.model.(*model.Enhanced); ok {
-		enhance(e, x, f.torch, b)
-		return
-	}
-	f.head.forward(x, b)
+	return f.latents.Parameters()
 }
 
 // compute is forward in the precision that is set.
@@ -171,13 +169,8 @@ func (f *fineTune) compute(v *view, b *loss.Batch) error {
 	case f.entry.Needs&loss.StrongView != 0:
 		return f.twoViews(v, x, v.epoch, b)
 	case f.latent:
-		if e, ok := f.model.(*model.Enhanced); ok {
-			v.pooled = e.Labelwise(x)
-		} else {
-			v.pooled = f.model.Features(x)
-		}
-		if !v.split {
-			f.latents(v.pooled, b)
+		if v.pooled = f.on(x); !v.split {
+			f.latents.Fill(v.pooled, b)
 		}
 	case f.maps:
 		h := f.model.Head()
@@ -211,7 +204,7 @@ func (f *fineTune) state() nn.StateDict {
 
 func (f *fineTune) collapse() {
 	if f.head != nil {
-		w, b := f.head.linear()
+		w, b := f.head.Map()
 		f.setHead(w, b)
 		w.Free()
 		b.Free()

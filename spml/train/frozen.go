@@ -12,6 +12,7 @@ import (
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/latent"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -20,12 +21,12 @@ import (
 // frozen trains a head on features that do not change.
 type frozen struct {
 	*session
-	features     *torch.Tensor // [n, D], one row for each image in `at`
-	at           []int         // row of the data set -> row of features, -1 = broken image or no features
-	rows         []int         // training rows with features
-	x, strong    *torch.Tensor // their features [len(rows), D]; strong is nil without a second view
-	weight, bias *torch.Tensor // [C, D], [C]; of a latent head: what it is in evaluation
-	head         *latentHead   // nil for a linear head
+	features     *torch.Tensor  // [n, D], one row for each image in `at`
+	at           []int          // row of the data set -> row of features, -1 = broken image or no features
+	rows         []int          // training rows with features
+	x, strong    *torch.Tensor  // their features [len(rows), D]; strong is nil without a second view
+	weight, bias *torch.Tensor  // [C, D], [C]; of a latent head: what it is in evaluation
+	head         *latent.Linear // nil for a linear head
 	bad          []data.Broken
 	net          *network // nil where only features were given
 }
@@ -74,7 +75,7 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 	f.weight, f.bias = drawHead(s.random, s.ds.C(), f.features.Size(1))
 	f.weight, f.bias = s.to(f.weight), s.to(f.bias)
 	if s.latent {
-		f.head = newLatentHead(s.ds.C(), f.features.Size(1), s.c.Method.LatentDim, s.betas, s.torch)
+		f.head = latent.NewLinear(s.ds.C(), f.features.Size(1), s.c.Method.LatentDim, s.betas, s.torch)
 		compute.Place(f.head, s.device)
 		f.collapse()
 	} else {
@@ -85,7 +86,7 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 }
 
 func (f *frozen) collapse() {
-	w, b := f.head.linear()
+	w, b := f.head.Map()
 	f.weight.Copy_(w)
 	f.bias.Copy_(b)
 	w.Free()
@@ -255,7 +256,7 @@ func (f *frozen) forward(v *view, at *torch.Tensor, b *loss.Batch) error {
 	return nil
 }
 
-func (f *frozen) finish(v *view, b *loss.Batch) { f.head.forward(v.pooled, b) }
+func (f *frozen) finish(v *view, b *loss.Batch) { f.head.Fill(v.pooled, b) }
 
 func (f *frozen) linear() (x, weight, bias *torch.Tensor) {
 	if f.head != nil || f.strong != nil || f.maps {
@@ -266,7 +267,12 @@ func (f *frozen) linear() (x, weight, bias *torch.Tensor) {
 
 func (f *frozen) syncBatchNorm() bool { return false }
 
-func (f *frozen) whole() []*torch.Tensor { return f.head.parameters() }
+func (f *frozen) whole() []*torch.Tensor {
+	if f.head == nil {
+		return nil
+	}
+	return f.head.Parameters()
+}
 
 func (f *frozen) groups() (body, head []*torch.Tensor) {
 	if f.head != nil {

@@ -37,8 +37,8 @@ func Run(ctx context.Context, c config.Config, o RunOptions) (_ *Result, err err
 // RunOptions are what a run has beside its settings. The zero value is a run of its own that tells nobody.
 type RunOptions struct {
 	Events    Events
-	Processes *Processes  // that share the run (Join); nil: this one alone
-	Images    *ImageCache // decoded images, common to several runs; nil: the run keeps its own
+	Processes *Processes       // that share the run (Join); nil: this one alone
+	Images    *data.ImageCache // decoded images, common to several runs; nil: the run keeps its own
 }
 
 // Resume goes on with the run of a directory from its newest sound checkpoint, or from the start where it has none. A
@@ -161,7 +161,7 @@ func run(ctx context.Context, c config.Config, o RunOptions, resume bool, hooks 
 	}
 	defer ds.Close()
 	if o.Images != nil {
-		o.Images.share(ds)
+		o.Images.Share(ds)
 	}
 	s, err := newSession(c, ds, ev)
 	if err != nil {

@@ -1,4 +1,4 @@
-package train
+package compare
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/rundir"
+	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/spml/vlm"
 	"github.com/gospml/gospml/torch"
 )
@@ -14,18 +16,15 @@ import (
 // zeroShotTau is the temperature of zero-shot scores: CLIP's own scale, on which the papers' numbers rest.
 const zeroShotTau = 0.01
 
-// ZeroShot scores the test part of a configuration's data set by its image-text model alone: the softmax over the
+// zeroShot scores the test part of a configuration's data set by its image-text model alone: the softmax over the
 // classes of the cosines with "a photo of a {name}.", τ = 0.01. It gives the scores and their mAP in percent. Photos
 // that cannot be read are left out.
-func ZeroShot(ctx context.Context, c config.Config) (scores *Scores, mAP float64, err error) {
-	if c.Method.ID == "" {
-		c.Method.ID = "vlpl"
+func zeroShot(ctx context.Context, c config.Config) (scores *rundir.Scores, mAP float64, err error) {
+	if c, err = c.Resolve(); err == nil {
+		c, err = c.Absolute()
 	}
-	if c, err = prepare(c); err != nil {
+	if err != nil {
 		return nil, 0, err
-	}
-	if c.Pseudo.Clip == "" {
-		return nil, 0, &config.Error{Msg: "zero-shot scores want --clip MODEL"}
 	}
 	if err := torch.Available(); err != nil {
 		return nil, 0, err
@@ -38,8 +37,8 @@ func ZeroShot(ctx context.Context, c config.Config) (scores *Scores, mAP float64
 		defer ds.Close()
 		src, ok := ds.Source.(data.RawSource)
 		rows := ds.Rows(data.Test)
-		if !ok || len(rows) == 0 || !labelled(ds, data.Test) {
-			return fmt.Errorf("%w: %s has no test photos with full labels", ErrData, ds.Name)
+		if !ok || len(rows) == 0 || !ds.FullyLabelled(rows) {
+			return fmt.Errorf("%w: %s has no test photos with full labels", train.ErrData, ds.Name)
 		}
 		d, _, err := compute.Choose(c.Run.Device)
 		if err != nil {
@@ -62,7 +61,7 @@ func ZeroShot(ctx context.Context, c config.Config) (scores *Scores, mAP float64
 		if err != nil {
 			return err
 		}
-		scores = &Scores{}
+		scores = &rundir.Scores{}
 		for from := 0; from < len(rows); from += set.Batch {
 			part := rows[from:min(from+set.Batch, len(rows))]
 			p := vlm.Photos{Rows: part, Files: make([][]byte, len(part))}
