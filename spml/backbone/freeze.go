@@ -44,15 +44,7 @@ func Freeze(m Model, dtype torch.DType) (Model, error) {
 		f.pooled = p.MeanPooled()
 	}
 	var err error
-	build := func(b *graph.Builder) {
-		f.at = l.lower(b)
-		nn.Walk(m, func(e nn.Entry) {
-			if e.Tensor.DType().IsFloat() && !b.Reads(e.Tensor) && !strings.HasPrefix(e.Key, m.HeadKey()+".") {
-				b.Refuse("a network whose %s no step reads", e.Key)
-			}
-		})
-	}
-	if f.net, err = graph.Build(dtype, build); err != nil {
+	if f.net, err = graph.Build(dtype, func(b *graph.Builder) { f.at = written(m, l, b) }); err != nil {
 		return nil, fmt.Errorf("backbone: %w", err)
 	}
 	f.dim = f.at.features.Channels()
@@ -70,6 +62,40 @@ func Freeze(m Model, dtype torch.DType) (Model, error) {
 			}
 		})
 	}))
+}
+
+// written are the steps of a model; a tensor that none of them reads is refused.
+func written(m Model, l lowerer, b *graph.Builder) lowered {
+	at := l.lower(b)
+	nn.Walk(m, func(e nn.Entry) {
+		if e.Tensor.DType().IsFloat() && !b.Reads(e.Tensor) && !strings.HasPrefix(e.Key, m.HeadKey()+".") {
+			b.Refuse("a network whose %s no step reads", e.Key)
+		}
+	})
+	return at
+}
+
+// Describe writes a model down as the steps of its frozen form, for packages of this module that make other forms of
+// it. Steps have the model's own tensors, or new ones, which are the caller's scope's. A model without a frozen form is
+// an error that wraps ErrForm.
+func Describe(m Model) (*graph.Description, error) {
+	l, ok := m.(lowerer)
+	if !ok {
+		return nil, fmt.Errorf("backbone: %w of %T", ErrForm, m)
+	}
+	var at lowered
+	steps, err := graph.Describe(func(b *graph.Builder) { at = written(m, l, b) })
+	if err != nil {
+		return nil, fmt.Errorf("backbone: %w", err)
+	}
+	d := &graph.Description{Steps: steps, Features: at.features, Logits: at.logits, Maps: at.maps, Prefix: at.tokens}
+	if v, ok := m.(*ViT); ok {
+		d.Table = func(height, width int) *torch.Tensor {
+			k := v.Patch.Proj.KernelSize
+			return v.table(height/k[0], width/k[1])
+		}
+	}
+	return d, nil
 }
 
 // Threads is a frozen model that computes with n threads wherever it is called, over the same weights; 0: with those of
@@ -122,18 +148,23 @@ func (f *frozen) table(x *torch.Tensor) *torch.Tensor {
 	if !ok {
 		torch.Scope(func(*torch.Arena) {
 			torch.NoGrad(func() {
-				p := f.vit.positions(size[0], size[1]).Select(0, 0) // [N, D]
-				if f.vit.ClassToken != nil {
-					first := p.Slice(0, 0, 1, 1).Add(f.vit.ClassToken.Select(0, 0))
-					p = torch.Cat([]*torch.Tensor{first, p.Slice(0, 1, p.Size(0), 1)}, 0)
-				}
-				values = torch.ToSlice[float32](p.Contiguous())
+				values = torch.ToSlice[float32](f.vit.table(size[0], size[1]).Contiguous())
 			})
 		})
 		f.tables.Store(size, values)
 	}
 	v := values.([]float32)
 	return torch.FromSlice(v, len(v)/f.dim, f.dim)
+}
+
+// table are the positions of h × w patches, [N, D], the class token added to its own.
+func (m *ViT) table(h, w int) *torch.Tensor {
+	p := m.positions(h, w).Select(0, 0)
+	if m.ClassToken == nil {
+		return p
+	}
+	first := p.Slice(0, 0, 1, 1).Add(m.ClassToken.Select(0, 0))
+	return torch.Cat([]*torch.Tensor{first, p.Slice(0, 1, p.Size(0), 1)}, 0)
 }
 
 // run computes an activation, [B, h, w, C].

@@ -6,9 +6,7 @@ package graph
 import (
 	"errors"
 	"fmt"
-	"math"
 
-	"github.com/gospml/gospml/spml/internal/oplib"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
@@ -16,16 +14,19 @@ import (
 // ErrForm is wrapped where a network has a layer that no step computes.
 var ErrForm = errors.New("no frozen form")
 
+// Op is what a step does.
+type Op int
+
 // Operations, as spml/csrc/frozen.h numbers them.
 const (
-	opConv = iota
-	opDepthwise
-	opMax
-	opMean
-	opNorm
-	opAttention
-	opToken
-	opTake
+	OpConv Op = iota
+	OpDepthwise
+	OpMax
+	OpMean
+	OpNorm
+	OpAttention
+	OpToken
+	OpTake
 )
 
 // Act is an activation.
@@ -42,10 +43,10 @@ const (
 	ReLU6
 )
 
-// noAddend stands for "nothing is added", table for the rows of the table that comes with the images.
+// NoAddend stands for "nothing is added", Table for the rows of the table that comes with the images.
 const (
-	noAddend = -1
-	table    = -2
+	NoAddend = -1
+	Table    = -2
 )
 
 // Value is an activation: what a step computes.
@@ -54,32 +55,43 @@ type Value struct{ id, channels int }
 // Channels is how many a pixel has.
 func (v Value) Channels() int { return v.channels }
 
-// Builder collects steps. A layer that has none is an error of Build, which wraps ErrForm.
+// ID is the number that steps know the value by.
+func (v Value) ID() int { return v.id }
+
+// Builder collects steps. A layer that has none is an error of Describe and Build, which wraps ErrForm.
 type Builder struct {
-	constants []*torch.Tensor
-	plain     map[*torch.Tensor]int // constants that are a layer's own
-	read      map[*torch.Tensor]bool
-	steps     []int
-	numbers   []float64
-	values    int
-	err       error
+	read   map[*torch.Tensor]bool
+	steps  []Step
+	values int
+	err    error
 }
 
-// step is a record of spml/csrc/frozen.h.
-type step struct {
-	op, in, out, add, weight, bias int
-	kernelH, kernelW, stride, pad  int
-	act                            int
-	channel, channels, count       int
-	extra, extra2                  int
-	first, second                  float64
+// Step is an operation on activations, which are known by numbers; 0 are the images. Activations are pixels of
+// channels;
+// tokens are pixels of one row.
+type Step struct {
+	Op      Op
+	In, Out int
+	// Add is added before the activation, or NoAddend; with Table a row of the table for each pixel. Of OpAttention the
+	// keys and values.
+	Add          int
+	Weight, Bias *torch.Tensor // [out, in], [out, in, h, w] or [C]; [out]; normalisations and factors are part of them
+	KernelH      int
+	KernelW      int
+	Stride, Pad  int
+	Act          Act
+	Channel      int     // where in Out's channels the step writes
+	Channels     int     // of Out
+	Count        int     // that the step writes
+	Ceil         bool    // OpMax: windows beyond the border count
+	Behind       bool    // OpConv: the pixels lie behind a first one, which OpToken writes: the first row of the table
+	Heads        int     // OpAttention
+	Apart        bool    // OpAttention: keys and values are an activation of their own
+	Eps          float64 // OpNorm
+	Scale        float64 // OpAttention
 }
 
-func (b *Builder) add(s step) {
-	b.steps = append(b.steps, s.op, s.in, s.out, s.add, s.weight, s.bias, s.kernelH, s.kernelW, s.stride, s.pad, s.act,
-		s.channel, s.channels, s.count, s.extra, s.extra2)
-	b.numbers = append(b.numbers, s.first, s.second)
-}
+func (b *Builder) add(s Step) { b.steps = append(b.steps, s) }
 
 func (b *Builder) value(channels int) Value {
 	b.values++
@@ -97,39 +109,16 @@ func (b *Builder) Read(tensors ...*torch.Tensor) {
 // Reads reports whether the steps have a tensor of the network in them.
 func (b *Builder) Reads(t *torch.Tensor) bool { return b.read[t] }
 
-// constant gives a tensor its number.
-func (b *Builder) constant(t *torch.Tensor) int {
-	if t == nil {
-		return -1
-	}
-	b.constants = append(b.constants, t)
-	return len(b.constants) - 1
-}
-
-// own is constant of a layer's tensor: steps that share it share what is packed.
-func (b *Builder) own(t *torch.Tensor) int {
-	if t == nil {
-		return -1
-	}
-	n, ok := b.plain[t]
-	if !ok {
-		n = b.constant(t.Detach().ToDType(torch.Float32))
-		b.plain[t] = n
-	}
-	return n
-}
-
-// weights are the numbers of weights and bias with the normalisation and the factor after them.
-func (b *Builder) weights(weight, bias *torch.Tensor, t Then) (w, c int) {
+// weights are weights and bias with the normalisation and the factor after them.
+func (b *Builder) weights(weight, bias *torch.Tensor, t Then) (w, c *torch.Tensor) {
 	b.Read(weight, bias, t.Scale)
 	if n := t.Norm; n != nil {
 		b.Read(n.Weight, n.Bias, n.RunningMean, n.RunningVar)
 	}
 	if t.Norm == nil && t.Scale == nil {
-		return b.own(weight), b.own(bias)
+		return weight, bias
 	}
-	x, y := folded(weight, bias, t)
-	return b.constant(x), b.constant(y)
+	return folded(weight, bias, t)
 }
 
 // Input are the images.
@@ -157,12 +146,12 @@ func (b *Builder) ConvInto(out Value, channel int, x Value, c *nn.Conv2d, then T
 		b.Refuse("a convolution of %d groups, dilation %v, stride %v, padding %v", c.Groups, c.Dilation, c.Stride, c.Padding)
 		return out
 	}
-	weight, bias := b.weights(c.Weight, c.Bias, then)
-	s := followed(from(opConv, x, out), then)
-	s.weight, s.bias, s.channel, s.count = weight, bias, channel, c.OutChannels
-	s.kernelH, s.kernelW, s.stride, s.pad = c.KernelSize[0], c.KernelSize[1], c.Stride[0], c.Padding[0]
+	s := followed(from(OpConv, x, out), then)
+	s.Weight, s.Bias = b.weights(c.Weight, c.Bias, then)
+	s.Channel, s.Count = channel, c.OutChannels
+	s.KernelH, s.KernelW, s.Stride, s.Pad = c.KernelSize[0], c.KernelSize[1], c.Stride[0], c.Padding[0]
 	if depthwise {
-		s.op = opDepthwise
+		s.Op = OpDepthwise
 	}
 	b.add(s)
 	return out
@@ -171,9 +160,8 @@ func (b *Builder) ConvInto(out Value, channel int, x Value, c *nn.Conv2d, then T
 // Linear maps the channels of each pixel.
 func (b *Builder) Linear(x Value, weight, bias *torch.Tensor, then Then) Value {
 	out := b.value(weight.Size(0))
-	w, c := b.weights(weight, bias, then)
-	s := followed(from(opConv, x, out), then)
-	s.weight, s.bias, s.kernelH, s.kernelW, s.stride = w, c, 1, 1, 1
+	s := followed(from(OpConv, x, out), then)
+	s.Weight, s.Bias = b.weights(weight, bias, then)
 	b.add(s)
 	return out
 }
@@ -182,11 +170,12 @@ func (b *Builder) Linear(x Value, weight, bias *torch.Tensor, then Then) Value {
 // class token they lie behind it, and it is the table's first row.
 func (b *Builder) Tokens(x Value, c *nn.Conv2d, class bool) Value {
 	out := b.value(c.OutChannels)
-	b.ConvInto(out, 0, x, c, Then{})
-	conv := b.steps[len(b.steps)-16:]
-	if conv[3] = table; class {
-		conv[14] = 1
-		b.add(from(opToken, x, out))
+	if b.ConvInto(out, 0, x, c, Then{}); b.err != nil {
+		return out
+	}
+	conv := &b.steps[len(b.steps)-1]
+	if conv.Add, conv.Behind = Table, class; class {
+		b.add(from(OpToken, x, out))
 	}
 	return out
 }
@@ -195,9 +184,8 @@ func (b *Builder) Tokens(x Value, c *nn.Conv2d, class bool) Value {
 func (b *Builder) Same(x Value, numbers *torch.Tensor) Value {
 	first := b.First(x)
 	out := b.value(x.channels)
-	s := from(opDepthwise, first, out)
-	s.weight, s.bias = b.constant(torch.Zeros(torch.S(x.channels, 1, 1, 1))), b.own(numbers)
-	s.stride = 1
+	s := from(OpDepthwise, first, out)
+	s.Weight, s.Bias = torch.Zeros(torch.S(x.channels, 1, 1, 1)), numbers
 	b.add(s)
 	return out
 }
@@ -205,26 +193,19 @@ func (b *Builder) Same(x Value, numbers *torch.Tensor) Value {
 func square(n [2]int) bool { return n[0] == n[1] }
 
 // from is a step with neither constants nor an addend.
-func from(op int, x, out Value) step {
-	return step{
-		op: op, in: x.id, out: out.id, add: noAddend, weight: -1, bias: -1, kernelH: 1, kernelW: 1, stride: 1,
-		channels: out.channels, count: out.channels,
+func from(op Op, x, out Value) Step {
+	return Step{
+		Op: op, In: x.id, Out: out.id, Add: NoAddend, KernelH: 1, KernelW: 1, Stride: 1,
+		Channels: out.channels, Count: out.channels,
 	}
 }
 
 // followed fills in what follows a step's sums.
-func followed(s step, t Then) step {
+func followed(s Step, t Then) Step {
 	if t.Add != nil {
-		s.add = t.Add.id
+		s.Add = t.Add.id
 	}
-	switch t.Act {
-	case ReLU:
-		s.act, s.second = int(clamp), math.Inf(1)
-	case ReLU6:
-		s.act, s.second = int(clamp), 6
-	default:
-		s.act = int(t.Act)
-	}
+	s.Act = t.Act
 	return s
 }
 
@@ -280,11 +261,9 @@ func (b *Builder) MaxPool(x Value, p *nn.MaxPool2d) Value {
 		b.Refuse("a pool of window %v, stride %v, padding %v, dilation %v", p.KernelSize, p.Stride, p.Padding, p.Dilation)
 	}
 	out := b.value(x.channels)
-	s := from(opMax, x, out)
-	s.kernelH, s.kernelW, s.stride, s.pad = p.KernelSize[0], p.KernelSize[1], p.Stride[0], p.Padding[0]
-	if p.CeilMode {
-		s.extra = 1
-	}
+	s := from(OpMax, x, out)
+	s.KernelH, s.KernelW, s.Stride, s.Pad = p.KernelSize[0], p.KernelSize[1], p.Stride[0], p.Padding[0]
+	s.Ceil = p.CeilMode
 	b.add(s)
 	return out
 }
@@ -293,12 +272,12 @@ func (b *Builder) MaxPool(x Value, p *nn.MaxPool2d) Value {
 func (b *Builder) Channels(n int) Value { return b.value(n) }
 
 // Mean is the mean over all pixels.
-func (b *Builder) Mean(x Value) Value { return b.simple(opMean, x) }
+func (b *Builder) Mean(x Value) Value { return b.simple(OpMean, x) }
 
 // First is the first token alone.
-func (b *Builder) First(x Value) Value { return b.simple(opTake, x) }
+func (b *Builder) First(x Value) Value { return b.simple(OpTake, x) }
 
-func (b *Builder) simple(op int, x Value) Value {
+func (b *Builder) simple(op Op, x Value) Value {
 	out := b.value(x.channels)
 	b.add(from(op, x, out))
 	return out
@@ -309,28 +288,28 @@ func (b *Builder) Norm(x Value, gain, bias *torch.Tensor, eps float64) Value {
 	if gain == nil {
 		gain = torch.Ones(torch.S(x.channels))
 	}
-	w, c := b.weights(gain, bias, Then{})
+	b.Read(gain, bias)
 	out := b.value(x.channels)
-	s := from(opNorm, x, out)
-	s.weight, s.bias, s.first = w, c, eps
+	s := from(OpNorm, x, out)
+	s.Weight, s.Bias, s.Eps = gain, bias, eps
 	b.add(s)
 	return out
 }
 
 // Attention is softmax(q·kᵀ·scale)·v of each head. qkv has queries, keys and values behind each other.
 func (b *Builder) Attention(qkv Value, heads int, scale float64) Value {
-	return b.attention(qkv, qkv, qkv.channels/3, heads, 0, scale)
+	return b.attention(qkv, qkv, qkv.channels/3, heads, false, scale)
 }
 
 // Attend is Attention of queries of their own over keys and values that lie behind each other.
 func (b *Builder) Attend(q, kv Value, heads int, scale float64) Value {
-	return b.attention(q, kv, q.channels, heads, 1, scale)
+	return b.attention(q, kv, q.channels, heads, true, scale)
 }
 
-func (b *Builder) attention(q, kv Value, width, heads, apart int, scale float64) Value {
+func (b *Builder) attention(q, kv Value, width, heads int, apart bool, scale float64) Value {
 	out := b.value(width)
-	s := from(opAttention, q, out)
-	s.add, s.extra, s.extra2, s.first = kv.id, heads, apart, scale
+	s := from(OpAttention, q, out)
+	s.Add, s.Heads, s.Apart, s.Scale = kv.id, heads, apart, scale
 	b.add(s)
 	return out
 }
@@ -342,49 +321,19 @@ func (b *Builder) Refuse(format string, arguments ...any) {
 	}
 }
 
-// Network is a list of steps, ready to run. It is safe for many goroutines; its memory goes when it is freed or no
-// longer used.
-type Network struct {
-	handle *torch.Tensor
-	run    *torch.Operator
+// Description is a network written down: its steps and the activations that can be asked for.
+type Description struct {
+	Steps          []Step
+	Features, Maps Value
+	Logits         Value // of no channels where the network has no head of its own
+	Prefix         int   // tokens before those of Maps
+	// Table is what comes with images of this size, [N, D]; nil but for networks with Tokens.
+	Table func(height, width int) *torch.Tensor
 }
 
-// Build makes a network of the steps that f writes down, of Float32 or BFloat16. The layers' own tensors are copied.
-// BFloat16 is an error where the processor does not multiply it.
-func Build(dtype torch.DType, f func(b *Builder)) (*Network, error) {
-	if err := oplib.CPU(); err != nil {
-		return nil, err
-	}
-	n := &Network{run: torch.NewOperator("spml::frozen", "")}
-	b := &Builder{plain: map[*torch.Tensor]int{}, read: map[*torch.Tensor]bool{}}
-	err := torch.Try(func() {
-		torch.Scope(func(a *torch.Arena) {
-			torch.NoGrad(func() {
-				if f(b); b.err != nil {
-					return
-				}
-				n.handle = torch.Call("spml::freeze", b.constants, b.steps, b.numbers, dtype)[0].(*torch.Tensor)
-				a.Keep(n.handle)
-			})
-		})
-	})
-	if err = errors.Join(b.err, err); err != nil {
-		return nil, err
-	}
-	return n, nil
+// Describe writes down what f does. Weights that are not a layer's own belong to the caller's scope.
+func Describe(f func(b *Builder)) ([]Step, error) {
+	b := &Builder{read: map[*torch.Tensor]bool{}}
+	err := torch.Try(func() { torch.NoGrad(func() { f(b) }) })
+	return b.steps, errors.Join(b.err, err)
 }
-
-// Run computes a value of images [B, 3, H, W] of any strides: [B, h, w, C]. table [N, C] belongs to networks with
-// Tokens. threads 0 are those of an operation on this OS thread. It panics with *torch.Error where they do not fit.
-func (n *Network) Run(images, table *torch.Tensor, v Value, threads int) *torch.Tensor {
-	c := n.run.Begin()
-	c.Tensor(n.handle)
-	c.Tensor(images)
-	c.Tensor(table)
-	c.Int(v.id)
-	c.Int(threads)
-	return c.One()
-}
-
-// Free lets go of the weights.
-func (n *Network) Free() { n.handle.Free() }
