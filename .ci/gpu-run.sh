@@ -126,7 +126,7 @@ graphs() { tests graphs cuda.test '^TestGPU(Graph|Capture|FailedCapture|Recorded
 memory() { tests memory cuda.test '^TestGPU(Memory|Pressure)'; }
 train() {
 	tests train cuda.test '^TestGPU(Hooks|Autocast|NCCL)'
-	limit=$((limit * 3)) tests train train.test '^TestGPU(Train|Precision|Resume)'
+	limit=$((limit * 3)) tests train train.test '^TestGPU(Train|Precision|Resume|Processes)'
 }
 clip() { tests clip clip.test '^TestGPU'; }
 figures() {

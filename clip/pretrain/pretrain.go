@@ -83,7 +83,8 @@ func Run(ctx context.Context, s Settings, pairs Pairs, e Events) (*clip.CLIP, er
 // RunGroup is Run in all processes of a group, each with the same settings and pairs: of every batch of s.Batch pairs,
 // which the group's size has to divide, a process encodes its own part, and the loss is that of the whole batch over
 // embeddings gathered from all. The numbers are those of one process; a ModifiedResNet's normalisation takes its
-// statistics over all parts. Every process returns the model of the first. A nil group is one process.
+// statistics over all parts. Every process returns the model of the first. A nil group is one process. On cards each
+// process has one of its own, and embeddings and gradients travel over NCCL.
 func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Events) (_ *clip.CLIP, err error) {
 	defer caught.Recover(&err)
 	c := s.Model
@@ -110,8 +111,10 @@ func RunGroup(ctx context.Context, g *dist.Group, s Settings, pairs Pairs, e Eve
 	if s.Device.Type == torch.DeviceCPU {
 		s.Device = torch.CPU
 	}
-	if s.Device.Type != torch.DeviceCPU && g != nil && g.Size() > 1 {
-		return nil, fmt.Errorf("pretrain: several processes compute on the CPU, not on %v; one process trains there", s.Device)
+	if g != nil {
+		if err := g.Attach(s.Device.Type); err != nil {
+			return nil, err
+		}
 	}
 	small := *c.Text
 	small.VocabSize = len(v.ids)

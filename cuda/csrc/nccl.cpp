@@ -1,6 +1,7 @@
 // NCCL as a group's backend; empty where its header was absent.
 #ifdef GOSPML_NCCL
 #define USE_C10D_NCCL
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
@@ -16,9 +17,12 @@ gc_result gc_attach_nccl(uint64_t group, uint64_t store, int rank, int size, int
     auto s = c10::intrusive_ptr<c10d::Store>::reclaim_copy(reinterpret_cast<c10d::Store*>(store));
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = std::chrono::milliseconds(timeout);
-    auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(s, rank, size, options);
+    const bool alone = !g->hasBackends(); // else it takes what is on cards, and Gloo stays the one for the rest
+    auto keys = c10::make_intrusive<c10d::PrefixStore>("nccl", s);
+    auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(keys, rank, size, options);
+    backend->setSequenceNumberForGroup();
     g->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::NCCL, backend);
-    g->setDefaultBackend(c10d::ProcessGroup::NCCL);
+    if (alone) g->setDefaultBackend(c10d::ProcessGroup::NCCL);
   } catch (const c10::Error& e) {
     r.msg = strdup(e.what_without_backtrace());
   } catch (const std::exception& e) {

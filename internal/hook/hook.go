@@ -40,9 +40,14 @@ func Started() bool { return started.Load() }
 // where that is not linked.
 var Graph func(device int, f func() error) (replay, release func() error, err error)
 
-// NCCL makes NCCL the backend of a group of package torch/dist without one. Package cuda sets it; nil where that is not
-// linked.
-var NCCL func(group, store uint64, rank, size int, timeout time.Duration) error
+// Collective is what the processes of a group of package torch/dist talk through between devices of a type.
+type Collective struct {
+	Name   string // NCCL
+	Attach func(group, store uint64, rank, size int, timeout time.Duration) error
+}
+
+// Collectives are those by torch.DeviceType. Package cuda puts NCCL there, for cards.
+var Collectives = map[int]Collective{}
 
 // Dropped returns the handles of tensors that the garbage collector has found to be unreachable, and forgets them: the
 // caller releases them. Package torch sets it.

@@ -22,7 +22,10 @@ import (
 // directory, which all must be able to read.
 //
 // It belongs to one run at a time.
-type Processes struct{ g *dist.Group }
+type Processes struct {
+	g      *dist.Group
+	direct bool // what lies on the processes' devices travels between them
+}
 
 // Join meets the other processes that a launcher (torchrun, Slurm's srun, Open MPI, Kubernetes) has started, for
 // RunOptions, so that Run and Resume share the work with them. A process that no launcher started, or that is the only
@@ -44,6 +47,33 @@ func Join(timeout time.Duration) (*Processes, error) {
 
 // NewProcesses are the processes of a group.
 func NewProcesses(g *dist.Group) *Processes { return &Processes{g: g} }
+
+// use lets what lies on the devices of the processes travel between these, over NCCL between cards, where all have one
+// of the same kind. Else it goes by way of the CPU (Gloo).
+func (p *Processes) use(d torch.Device, note func(string)) error {
+	if p == nil {
+		return nil
+	}
+	kind := torch.Device{Type: d.Type, Index: -1}.String()
+	all, err := p.gather(nil, []byte(kind))
+	if err != nil {
+		return err
+	}
+	for _, other := range all {
+		if string(other) != string(all[0]) {
+			note(fmt.Sprintf("some processes compute on %s, others on %s: gradients travel by way of the CPU", all[0], other))
+			return nil
+		}
+	}
+	if d.Type == torch.DeviceCPU || p.direct {
+		return nil
+	}
+	if err := p.g.Attach(d.Type); err != nil {
+		return told{err}
+	}
+	p.direct = true
+	return nil
+}
 
 // several are the processes where there is more than one, else nil. All methods work on nil.
 func (p *Processes) several() *Processes {
@@ -371,7 +401,11 @@ func (p *Processes) sumGradients(failed error, params []*torch.Tensor) error {
 				for i, g := range b {
 					pieces[i] = g.Contiguous().Reshape(-1)
 				}
-				flats = append(flats, torch.Cat(pieces, 0).ToDevice(torch.CPU)) // Gloo's side
+				flat := torch.Cat(pieces, 0)
+				if !p.direct {
+					flat = flat.ToDevice(torch.CPU)
+				}
+				flats = append(flats, flat)
 			}
 		})
 	})

@@ -191,6 +191,9 @@ func run(ctx context.Context, c config.Config, o RunOptions, resume bool, hooks 
 	if err := s.procs.same(c, env); err != nil {
 		return nil, err
 	}
+	if err := s.procs.use(s.device, ev.note); err != nil {
+		return nil, err
+	}
 	env.Processes = s.procs.Size()
 	dir := rundir.New(c.Run.Dir)
 	if s.procs.Rank() > 0 {

@@ -308,7 +308,7 @@ func (f *fineTune) syncBatchNorm() bool {
 		return false
 	}
 	sum := f.procs.g.Sum
-	if f.device != torch.CPU { // Gloo's side is the host
+	if f.device != torch.CPU && !f.procs.direct {
 		sum = func(x *torch.Tensor) *torch.Tensor { return f.procs.g.Sum(x.ToDevice(torch.CPU)).ToDevice(x.Device()) }
 	}
 	return nn.SyncBatchNorm(f.model, sum)

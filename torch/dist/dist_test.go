@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/optim"
@@ -93,6 +94,7 @@ func join(o Options) (*Group, error) {
 
 var workers = map[string]func(dir string) error{
 	"collectives": collectives,
+	"attach":      attach,
 	"ddp":         func(dir string) error { return trainRank(dir, DDPOptions{FirstBucketBytes: 256, BucketBytes: 1024}) },
 	"unused":      unused,
 	"killed":      killed,
@@ -106,6 +108,50 @@ func expect(what string, got, want any) error {
 		return fmt.Errorf("%s: got %v, want %v", what, got, want)
 	}
 	return nil
+}
+
+// TestAttach: processes that compute on devices of different kinds, or of which one lacks what joins the devices, all
+// get an error that says so.
+func TestAttach(t *testing.T) { succeed(t, "attach", 2, true) }
+
+func attach(string) error {
+	g, err := join(Options{Timeout: 30 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	r := g.Rank()
+	for _, c := range []struct {
+		on   [2]torch.DeviceType
+		want [2]string
+	}{
+		{[2]torch.DeviceType{torch.DeviceCPU, torch.DeviceCPU}, [2]string{"<nil>", "<nil>"}},
+		{[2]torch.DeviceType{torch.DeviceCUDA, torch.DeviceCUDA}, [2]string{"import package cuda", "import package cuda"}},
+		{
+			[2]torch.DeviceType{torch.DeviceMeta, torch.DeviceCPU},
+			[2]string{"nothing to join devices of the type meta", "it computes on cpu, rank 0 on meta"},
+		},
+	} {
+		if got := fmt.Sprint(g.Attach(c.on[r])); !strings.Contains(got, c.want[r]) {
+			return fmt.Errorf("rank %d on %v: got %q, want %q", r, c.on, got, c.want[r])
+		}
+	}
+	join := func(_, _ uint64, rank, _ int, _ time.Duration) error {
+		if rank == 0 {
+			return errors.New("there is no wire")
+		}
+		return nil
+	}
+	hook.Collectives[int(torch.DeviceMeta)] = hook.Collective{Name: "a test's", Attach: join}
+	want := []string{"a test's: there is no wire", "rank 0 could not; its error says why"}[r]
+	if got := fmt.Sprint(g.Attach(torch.DeviceMeta)); !strings.Contains(got, want) {
+		return fmt.Errorf("rank %d: got %q, want %q", r, got, want)
+	}
+	one := torch.FromSlice([]float32{1})
+	if err := g.AllReduce(one, Sum); err != nil {
+		return err
+	}
+	return expect("the group goes on", one.Item(), 2)
 }
 
 func collectives(string) error {

@@ -30,5 +30,6 @@
 // group's timeout, or as soon as a peer's connection breaks, which is within seconds of its death. After an error the group is unusable: end
 // the process with Main, which writes torchrun's error file, and let the launcher start all ranks again.
 //
-// Tensors on the CPU travel through Gloo, on a card through NCCL (Options.Backend), which needs the CUDA library.
+// Tensors on the CPU travel through Gloo, on cards through NCCL, which needs the CUDA library: as a group of its own
+// (Options.Backend), or beside Gloo in one group (Group.Attach).
 package dist

@@ -24,6 +24,24 @@ type Env struct {
 // SLURM_PROCID, …; Open MPI's and PMI's; Kubeflow's PET_*. A process without any of them is alone: rank 0 of 1.
 func FromEnv() (Env, error) { return fromEnv(os.Getenv) }
 
+// Card is the number of the card that this process takes of those that it sees: its own number among the processes of
+// the machine, 0 without a launcher. Slurm and Open MPI can show each process its card alone: then it is that one.
+func Card(cards int) (int, error) { return card(os.Getenv, cards) }
+
+func card(get func(string) string, cards int) (int, error) {
+	e, err := fromEnv(get)
+	switch {
+	case err != nil:
+		return 0, err
+	case e.LocalRank < cards:
+		return e.LocalRank, nil
+	case cards == 1 && (e.Launcher == "slurm" || e.Launcher == "openmpi"):
+		return 0, nil
+	}
+	return 0, fmt.Errorf("there is no card for process %d of this machine, counted from 0: it shows %d; start at most as "+
+		"many processes on it", e.LocalRank, cards)
+}
+
 const defaultPort = 29500 // torchrun's
 
 func fromEnv(get func(string) string) (Env, error) {

@@ -75,6 +75,37 @@ func TestFromEnv(t *testing.T) {
 	}
 }
 
+// TestCard: the process's own number, or the only card that a launcher shows it.
+func TestCard(t *testing.T) {
+	torchrun := map[string]string{
+		"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "1",
+	}
+	slurm := map[string]string{
+		"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "3", "MASTER_ADDR": "a", "SLURM_NTASKS_PER_NODE": "4",
+	}
+	for _, c := range []struct {
+		env   map[string]string
+		cards int
+		want  int
+		err   string
+	}{
+		{nil, 1, 0, ""},
+		{torchrun, 4, 1, ""},
+		{torchrun, 1, 0, "no card for process 1 of this machine"},
+		{slurm, 4, 3, ""},
+		{slurm, 1, 0, ""},
+		{map[string]string{"RANK": "x"}, 4, 0, "a number is expected"},
+	} {
+		got, err := card(func(k string) string { return c.env[k] }, c.cards)
+		if c.err != "" {
+			require.ErrorContains(t, err, c.err, c.env)
+			continue
+		}
+		require.NoError(t, err, c.env)
+		require.Equal(t, c.want, got, c.env)
+	}
+}
+
 func TestFirstHost(t *testing.T) {
 	for list, want := range map[string]string{
 		"node1": "node1", "a,b": "a", "n[01-04,7]": "n01", "n[7]": "n7", "n[9,1-2],m": "n9", "x,n[1-2]": "x", "n[01-02]-ib": "n01-ib",

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +40,9 @@ const (
 type Group struct {
 	h          atomic.Uint64
 	rank, size int
+	store      *Store
+	timeout    time.Duration
+	attached   []torch.DeviceType
 	stores     []*Store // that Init made
 }
 
@@ -78,7 +82,7 @@ func NewGroup(s *Store, rank, size int, o Options) (*Group, error) {
 		return nil, err
 	}
 	what := fmt.Sprintf("meeting as rank %d of %d", rank, size)
-	g := &Group{rank: rank, size: size}
+	g := &Group{rank: rank, size: size, store: s, timeout: o.Timeout}
 	switch o.Backend {
 	case "", "gloo":
 		where, host := o.Interface, false
@@ -93,22 +97,77 @@ func NewGroup(s *Store, rank, size int, o Options) (*Group, error) {
 		}
 		g.h.Store(r.W[0])
 	case "nccl":
-		if hook.NCCL == nil {
-			return nil, errors.New("dist: NCCL needs the CUDA library: import package cuda of this module")
-		}
 		r := abi.EmptyGroup(s.h.Load(), rank, size)
 		if err := failed(what, &r); err != nil {
 			return nil, err
 		}
-		if err := hook.NCCL(r.W[0], s.h.Load(), rank, size, time.Duration(millis(o.Timeout))*time.Millisecond); err != nil {
-			abi.GroupFree(r.W[0])
-			return nil, &Error{What: what, Err: err}
-		}
 		g.h.Store(r.W[0])
+		if err := g.attach(torch.DeviceCUDA); err != nil {
+			g.Close()
+			return nil, err
+		}
 	default:
 		return nil, fmt.Errorf("dist: the backend %q is unknown; gloo and nccl are known", o.Backend)
 	}
 	return g, nil
+}
+
+// Attach lets the collectives of a group of Gloo's take tensors on devices of a type too: on cards through NCCL, which
+// wants a card of its own for each process. It is a collective itself: every process names the type that it computes
+// on, the CPU's too, and where these differ, or one process lacks something, all get an error. Attaching again does
+// nothing.
+func (g *Group) Attach(d torch.DeviceType) error {
+	own := g.attach(d)
+	what := fmt.Sprintf("joining the devices of rank %d of %d", g.rank, g.size)
+	state := []int64{int64(d), 1}
+	if own != nil {
+		state[1] = 0
+	}
+	all, err := g.AllGather(torch.FromSlice(state))
+	if err != nil {
+		return errors.Join(own, err)
+	}
+	if own != nil {
+		return own
+	}
+	for rank, t := range all {
+		other := torch.ToSlice[int64](t)
+		t.Free()
+		if other[0] != int64(d) {
+			return fmt.Errorf("dist: %s: it computes on %v, rank %d on %v; all have to use the same kind of device",
+				what, kind(d), rank, kind(torch.DeviceType(other[0])))
+		}
+		if other[1] == 0 {
+			return fmt.Errorf("dist: %s: rank %d could not; its error says why", what, rank)
+		}
+	}
+	return nil
+}
+
+func kind(d torch.DeviceType) torch.Device { return torch.Device{Type: d, Index: -1} }
+
+// attach is Attach without the others.
+func (g *Group) attach(d torch.DeviceType) error {
+	what := fmt.Sprintf("joining the devices of rank %d of %d", g.rank, g.size)
+	if g.h.Load() == 0 {
+		return fmt.Errorf("dist: %s: the group is closed", what)
+	}
+	if d == torch.DeviceCPU || slices.Contains(g.attached, d) {
+		return nil
+	}
+	c, ok := hook.Collectives[int(d)]
+	switch {
+	case !ok && d == torch.DeviceCUDA:
+		return errors.New("dist: NCCL needs the CUDA library: import package cuda of this module")
+	case !ok:
+		return fmt.Errorf("dist: %s: there is nothing to join devices of the type %v with", what, kind(d))
+	}
+	timeout := time.Duration(millis(g.timeout)) * time.Millisecond
+	if err := c.Attach(g.h.Load(), g.store.h.Load(), g.rank, g.size, timeout); err != nil {
+		return &Error{What: what, Err: fmt.Errorf("%s: %w", c.Name, err)}
+	}
+	g.attached = append(g.attached, d)
+	return nil
 }
 
 // interfaceVariable names Gloo's network interface in PyTorch too.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gospml/gospml/internal/hook"
 	"github.com/gospml/gospml/third_party/native"
@@ -53,6 +54,9 @@ const (
 	askPeak
 	setWithinReach
 	askWaits
+	askUploads
+	askUploaded
+	askCollectives
 )
 
 func ask(what, value int) int {
@@ -72,6 +76,22 @@ func DeviceReads() int { return ask(askHostCopies, 0) }
 // DeviceWaits counts what on a card waits for all work that was queued before: copies from and to the CPU that do not
 // say non_blocking, numbers read with Item, and operators whose result has a size that depends on values (nonzero).
 func DeviceWaits() int { return ask(askWaits, 0) }
+
+// DeviceUploads counts the copies from the CPU to the test devices, and their bytes.
+func DeviceUploads() (copies, bytes int) { return ask(askUploads, 0), ask(askUploaded, 0) }
+
+// DeviceCollectives counts what processes sent each other from test device to test device.
+func DeviceCollectives() int { return ask(askCollectives, 0) }
+
+// Processes with a test device each talk between the devices' memory, as cards do through NCCL.
+func init() {
+	hook.Collectives[int(torch.DevicePrivateUse1)] = hook.Collective{
+		Name: "the test device's",
+		Attach: func(group, _ uint64, _, _ int, _ time.Duration) error {
+			return torch.Try(func() { torch.Call("testdevice::attach", int(group)) })
+		},
+	}
+}
 
 // DeviceRefusals counts the operators that the test devices refused because of where their tensors were.
 func DeviceRefusals() int { return ask(askRefusals, 0) }

@@ -34,7 +34,8 @@ other pictures is printed at the end. --data FILE.csv takes your own pairs: a he
   spml clip pretrain --out tiny-clip
   spml clip pretrain --data captions.csv --steps 5000 --out my-clip
 
-Several processes share each batch where a launcher starts them; the loss sees the whole batch, and the first process writes:
+Several processes share each batch where a launcher starts them, on cards each with one of its own (NCCL); the loss sees
+the whole batch, and the first process writes:
   torchrun --no-python --nproc-per-node 2 -- spml clip pretrain --out tiny-clip`,
 		Args: exactly(0, "only flags"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -69,9 +70,6 @@ Several processes share each batch where a launcher starts them; the loss sees t
 				return err
 			}
 			first := procs.Rank() == 0
-			if device == "auto" && procs.Group() != nil { // processes share batches on the CPU
-				s.Device = torch.CPU
-			}
 			last := time.Now()
 			m, err := pretrain.RunGroup(cmd.Context(), procs.Group(), s, pairs, pretrain.Events{Step: func(p pretrain.Step) {
 				if first && (p.Step == p.Steps || r.kind != progressOff && time.Since(last) > 5*time.Second) {

@@ -10,12 +10,14 @@ import (
 	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/dist"
 )
 
 // deviceHelp is the help of --device.
 const deviceHelp = "where to compute: auto (a card where there is one), cpu, cuda, cuda:N"
 
-// chooseDevice reads --device. auto takes the first card and says so, or why it cannot be used.
+// chooseDevice reads --device. auto takes the first card, or the one that a launcher gives the process, and says so, or
+// why it cannot be used.
 func chooseDevice(cmd *cobra.Command, s string) (torch.Device, error) {
 	say := func(format string, a ...any) { plain.Fprintf(cmd.ErrOrStderr(), "spml: "+format+"\n", a...) }
 	name, number, numbered := strings.Cut(strings.ToLower(s), ":")
@@ -30,16 +32,20 @@ func chooseDevice(cmd *cobra.Command, s string) (torch.Device, error) {
 			say("computing on the CPU: %v", err)
 			return torch.CPU, nil
 		}
-		what := "cuda:0"
-		if p, err := cuda.DeviceProperties(0); err == nil {
+		n, err := dist.Card(cuda.DeviceCount())
+		if err != nil {
+			return torch.CPU, err
+		}
+		what := fmt.Sprintf("cuda:%d", n)
+		if p, err := cuda.DeviceProperties(n); err == nil {
 			what += " (" + p.Name + ")"
 		}
 		say("computing on %s", what)
-		return torch.CUDA(0), nil
+		return torch.CUDA(n), nil
 	case name == "cuda":
-		n := 0
+		n := -1
+		var err error
 		if numbered {
-			var err error
 			if n, err = strconv.Atoi(number); err != nil || n < 0 {
 				return torch.CPU, usageError{fmt.Errorf("--device %q: want cuda:N, for instance cuda:0", s)}
 			}
@@ -47,7 +53,13 @@ func chooseDevice(cmd *cobra.Command, s string) (torch.Device, error) {
 		if err := cuda.Available(); err != nil {
 			return torch.CPU, fmt.Errorf("--device %s: %w (--device cpu computes without)", s, err)
 		}
-		if count := cuda.DeviceCount(); n >= count {
+		count := cuda.DeviceCount()
+		if n < 0 {
+			if n, err = dist.Card(count); err != nil {
+				return torch.CPU, err
+			}
+		}
+		if n >= count {
 			return torch.CPU, usageError{fmt.Errorf("--device %s: there are %d cards here, numbered from 0", s, count)}
 		}
 		return torch.CUDA(n), nil

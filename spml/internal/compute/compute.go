@@ -4,7 +4,6 @@ package compute
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/internal/fault"
 	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/torch/dist"
 	"github.com/gospml/gospml/torch/nn"
 )
 
@@ -30,6 +30,9 @@ var LossForm string
 // deviceTypes are the devices by PyTorch's names; privateuseone is what a library of operators registers.
 var deviceTypes = map[string]torch.DeviceType{CPU: torch.DeviceCPU, CUDA: torch.DeviceCUDA, "privateuseone": torch.DevicePrivateUse1}
 
+// mostDevices is how many devices of a type libtorch can number.
+const mostDevices = 128
+
 // Check reads the name of a device. auto has no type.
 func Check(name string) (d torch.Device, auto bool, err error) {
 	if name == "" || name == Auto {
@@ -41,7 +44,7 @@ func Check(name string) (d torch.Device, auto bool, err error) {
 	if numbered {
 		d.Index, err = strconv.Atoi(number)
 	}
-	if !ok || err != nil || numbered && (d.Index < 0 || d.Index > 127 || t == torch.DeviceCPU) {
+	if !ok || err != nil || numbered && (d.Index < 0 || d.Index >= mostDevices || t == torch.DeviceCPU) {
 		return d, false, fault.Settingf("device %q is none of auto, cpu, cuda, cuda:N", name)
 	}
 	return d, false, nil
@@ -74,9 +77,12 @@ func Choose(name string) (d torch.Device, words string, err error) {
 		}
 	}
 	if d.Index < 0 {
-		d.Index = 0
-		if r, err := strconv.Atoi(os.Getenv("LOCAL_RANK")); err == nil && r >= 0 {
-			d.Index = r
+		n := mostDevices
+		if d.Type == torch.DeviceCUDA {
+			n = cuda.DeviceCount()
+		}
+		if d.Index, err = dist.Card(n); err != nil {
+			return d, "", &fault.Setting{Msg: err.Error()}
 		}
 	}
 	if d.Type != torch.DeviceCUDA {

@@ -10,6 +10,7 @@
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/alloc_cpu.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/library.h>
 
 #include <omp.h>
@@ -35,6 +36,8 @@ std::atomic<int64_t> capacity{0};   // bytes that may be in use; 0 = any
 std::atomic<int64_t> to_host{0};    // copies from a device to the CPU, numbers read from tensors among them
 std::atomic<int64_t> refusals{0};
 std::atomic<int64_t> waits{0};      // copies from or to the CPU that are to be over when they return, and numbers read
+std::atomic<int64_t> uploads{0};    // copies from the CPU to a device, of something
+std::atomic<int64_t> uploaded{0};   // bytes of them
 std::atomic<uintptr_t> far{kFar};   // 0 where kernels of the device's own run in this process
 
 thread_local c10::DeviceIndex current = 0;
@@ -331,6 +334,10 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::op
 void transfer(const at::Tensor& from, const at::Tensor& to, bool wait) {
   if (on_device(from) && !on_device(to)) to_host++;
   if (wait && on_device(from) != on_device(to) && from.numel()) waits++;
+  if (!on_device(from) && on_device(to) && from.numel()) {
+    uploads++;
+    uploaded += static_cast<int64_t>(from.nbytes());
+  }
   Call call;
   call.index = on_device(to) ? to.device().index() : from.device().index();
   at::AutoDispatchBelowADInplaceOrView below;
@@ -425,7 +432,51 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 };
 Hooks hooks;
 
-// ask(0): bytes in use; 1: copies to the host; 2: refusals; 3: sets the bytes that may be in use; 4: the most that were since the last time; 5: takes the memory of new tensors into reach; 6: what waited.
+// What processes talk through between test devices: the group's backend for the CPU, on the same bytes.
+std::atomic<int64_t> collectives{0};
+
+class Between final : public c10d::Backend {
+  c10::intrusive_ptr<c10d::Backend> near_;
+  using Tensors = std::vector<at::Tensor>;
+  using Work = c10::intrusive_ptr<c10d::Work>;
+
+  static Tensors host(const Tensors& ts) {
+    collectives++;
+    Call call;
+    Tensors out;
+    for (const auto& t : ts) out.push_back(call.host(t));
+    return out;
+  }
+  static std::vector<Tensors> host(const std::vector<Tensors>& all) {
+    std::vector<Tensors> out;
+    for (const auto& ts : all) out.push_back(host(ts));
+    return out;
+  }
+
+ public:
+  explicit Between(const c10::intrusive_ptr<c10d::Backend>& near) : Backend(near->getRank(), near->getSize()), near_(near) {}
+  const std::string getBackendName() const override { return "testdevice"; }
+  Work allreduce(Tensors& ts, const c10d::AllreduceOptions& o) override {
+    auto h = host(ts);
+    return near_->allreduce(h, o);
+  }
+  Work broadcast(Tensors& ts, const c10d::BroadcastOptions& o) override {
+    auto h = host(ts);
+    return near_->broadcast(h, o);
+  }
+  Work allgather(std::vector<Tensors>& to, Tensors& ts, const c10d::AllgatherOptions& o) override {
+    auto out = host(to);
+    auto h = host(ts);
+    return near_->allgather(out, h, o);
+  }
+};
+
+void attach(int64_t group) {
+  auto g = c10::intrusive_ptr<c10d::ProcessGroup>::reclaim_copy(reinterpret_cast<c10d::ProcessGroup*>(group));
+  g->setBackend(kType, c10d::ProcessGroup::BackendType::CUSTOM, c10::make_intrusive<Between>(g->getBackend(c10::DeviceType::CPU)));
+}
+
+// ask(0): bytes in use; 1: copies to the host; 2: refusals; 3: sets the bytes that may be in use; 4: the most that were since the last time; 5: takes the memory of new tensors into reach; 6: what waited; 7: copies from the host; 8: their bytes; 9: collectives.
 int64_t ask(int64_t what, int64_t value) {
   switch (what) {
     case 0: return in_use.load();
@@ -435,6 +486,9 @@ int64_t ask(int64_t what, int64_t value) {
     case 4: return most_used.exchange(in_use.load());
     case 5: return far.exchange(0) != 0;
     case 6: return waits.load();
+    case 7: return uploads.load();
+    case 8: return uploaded.load();
+    case 9: return collectives.load();
   }
   TORCH_CHECK(false, "no such question");
 }
@@ -450,7 +504,10 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard)
 
 } // namespace
 
-TORCH_LIBRARY(testdevice, m) { m.def("ask(int what, int value) -> int", ask); }
+TORCH_LIBRARY(testdevice, m) {
+  m.def("ask(int what, int value) -> int", ask);
+  m.def("attach(int group) -> ()", attach);
+}
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
 

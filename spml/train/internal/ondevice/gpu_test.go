@@ -108,6 +108,15 @@ func TestGPUResume(t *testing.T) {
 	}
 }
 
+// TestGPUProcesses: two processes, each with a card, end with the weights of one on the CPU.
+func TestGPUProcesses(t *testing.T) {
+	gpu(t)
+	if cuda.DeviceCount() < 2 {
+		t.Skip("there is one card")
+	}
+	processes(t, "cuda")
+}
+
 // TestGPUSpeed prints images per second of fine-tuning, with the loader and without a checkpoint.
 func TestGPUSpeed(t *testing.T) {
 	gpu(t)

@@ -288,15 +288,23 @@ const rank = "GOSPML_TEST_RANK"
 // TestProcesses: two processes, each with a device, end with the weights of one on the CPU.
 func TestProcesses(t *testing.T) {
 	torchtest.Device(t)
+	processes(t, device)
+}
+
+// processes is TestProcesses on devices of a kind.
+func processes(t *testing.T, device string) {
 	if settings := os.Getenv(rank); settings != "" {
 		var cases []config.Config
 		require.NoError(t, json.Unmarshal([]byte(settings), &cases))
 		procs, err := train.Join(time.Minute)
 		require.NoError(t, err)
-		for _, c := range cases {
+		for i, c := range cases {
 			c.Run.Device = device
 			_, err = train.Run(context.Background(), c, train.RunOptions{Processes: procs})
 			require.NoError(t, err)
+			if strings.HasPrefix(device, "private") {
+				require.GreaterOrEqual(t, torchtest.DeviceCollectives(), 6*(i+1), "a message a step from device to device")
+			}
 		}
 		require.NoError(t, procs.Close(nil))
 		return
@@ -324,7 +332,7 @@ func TestProcesses(t *testing.T) {
 	var group [2]*exec.Cmd
 	var said [2]bytes.Buffer
 	for r := range group {
-		group[r] = exec.Command(os.Args[0], "-test.run=^TestProcesses$")
+		group[r] = exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 		group[r].Env = append(os.Environ(), rank+"="+string(settings), fmt.Sprint("RANK=", r), fmt.Sprint("LOCAL_RANK=", r), "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2",
 			"MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", store.Port()), "TORCHELASTIC_RUN_ID=test", "TORCHELASTIC_USE_AGENT_STORE=True", "OMP_NUM_THREADS=1")
 		group[r].Stdout, group[r].Stderr = &said[r], &said[r]
