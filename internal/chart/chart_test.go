@@ -91,3 +91,21 @@ func TestStandalone(t *testing.T) {
 	require.Equal(t, 3, strings.Count(svg, "<svg "))
 	require.Contains(t, svg, "prefers-color-scheme: dark")
 }
+
+func TestIntervals(t *testing.T) {
+	rows := []Interval{
+		{Name: "an", Value: 50, Low: math.NaN(), High: math.NaN()}, {Name: "em", Value: 60, Low: 55, High: 65, Apart: true},
+		{Name: "role", Value: 45, Low: 40, High: 49, Apart: true}, {Name: "gr", Value: 51, Low: 49, High: 53},
+		{Name: "<lac>", Value: math.NaN(), Note: "left out"},
+	}
+	svg := Intervals("mAP", "%", 50, rows)
+	sound(t, svg)
+	// The axis goes from 40 to 65; what is drawn lies between 150 and 402.
+	require.Contains(t, svg, `<circle class="f1" cx="351.6"`, "above the reference")
+	require.Contains(t, svg, `<path class="s1" d="M301.2 58.0H402.0"/>`)
+	require.Contains(t, svg, `<circle class="f2" cx="200.4"`, "below it")
+	require.Contains(t, svg, `<circle class="f6" cx="260.9"`, "not apart from it")
+	require.Equal(t, 4, strings.Count(svg, "<circle"))
+	sound(t, Intervals("", "", math.NaN(), nil))
+	sound(t, Intervals("", "", 3, []Interval{{Name: "one", Value: 3, Low: 3, High: 3}}))
+}

@@ -9,14 +9,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gospml/gospml/internal/chart"
 	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/torch/safetensors"
 )
 
 // Formats are the names that Write knows.
-var Formats = []string{"md", "csv", "latex", "json"}
+var Formats = []string{"md", "csv", "latex", "json", "svg"}
 
-// Write prints a table as Markdown, CSV, LaTeX or JSON.
+// Write prints a table as Markdown, CSV, LaTeX, JSON or a picture (Chart) in a file of its own.
 func (t *Table) Write(w io.Writer, format string) error {
 	switch format {
 	case "md":
@@ -29,6 +30,9 @@ func (t *Table) Write(w io.Writer, format string) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
 		return e.Encode(t)
+	case "svg":
+		_, err := w.Write(chart.Standalone(t.Data, t.Chart()))
+		return err
 	}
 	return &config.Error{Msg: fmt.Sprintf("format %q is none of %s", format, strings.Join(Formats, ", "))}
 }

@@ -244,6 +244,7 @@ func comparisonCurves(t *compare.Table, groups []compare.Group, all [][]*run) []
 		value = func(e train.EpochRecord) float64 { return e.ValMAP }
 	}
 	pictures := []string{
+		t.Chart(),
 		over(part+" mAP by epoch", "%", func(r *run) (x, y []float64) {
 			if none(r.Record.Result.Best) {
 				return nil, nil

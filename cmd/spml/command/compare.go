@@ -42,7 +42,7 @@ func (c *comparison) flags(cmd *cobra.Command) {
 	f.StringVar(&c.seeds, "seeds", "5", "number of seeds (of 1200, 1, 2, 3, 4, 5, …), or a list: 7,8,")
 	f.IntVar(&c.jobs, "jobs", 0, "runs at once (default: as many as cores on features, else 1)")
 	f.IntVar(&c.reps, "replicates", 0, "bootstrap replicates (default 1000; 200 where the scores are many)")
-	f.StringVar(&c.form, "format", "md", "table on the output: md, csv, latex or json; all four are in the folder")
+	f.StringVar(&c.form, "format", "md", "table on the output: md, csv, latex, json or svg; all are in the folder")
 	f.StringVar(&c.progress, "progress", progressAuto, "auto, bar, plain, json or off")
 	c.dry.add(cmd)
 	run := cmd.PreRunE

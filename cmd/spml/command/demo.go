@@ -92,9 +92,11 @@ func demo(cmd *cobra.Command, dir string, settings map[string]any, seeds []uint3
 	if err != nil {
 		return err
 	}
-	err = atomicfile.WriteFile(filepath.Join(dir, "table.json"), 0o644, func(w io.Writer) error { return t.Write(w, "json") })
-	if err != nil {
-		return err
+	for _, form := range []string{"json", "svg"} {
+		write := func(w io.Writer) error { return t.Write(w, form) }
+		if err := atomicfile.WriteFile(filepath.Join(dir, "table."+form), 0o644, write); err != nil {
+			return err
+		}
 	}
 	out := cmd.OutOrStdout()
 	plain.Fprintf(out, "\n%d labels on drawn pictures, one of each picture's seen in training; test mAP of the epoch with the best validation mAP, %d seed(s)\n\n", t.Classes, len(seeds))
