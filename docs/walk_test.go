@@ -2,12 +2,14 @@
 package docs
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,11 +29,19 @@ func TestPages(t *testing.T) {
 		require.NoError(t, err)
 		return path
 	}
-	for page, least := range map[string]int{"researchers.md": 4, "services.md": 4, "kernels.md": 2} {
+	pages := map[string]int{"../README.md": 2, "clip.md": 1, "researchers.md": 4, "services.md": 4, "kernels.md": 2}
+	for page, least := range pages {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel() // each has a folder of its own
 			text, err := os.ReadFile(page)
 			require.NoError(t, err)
+			folder := t.TempDir()
+			if page == "../README.md" { // what stands in for a reader's photos and for published weights
+				require.NoError(t, os.CopyFS(filepath.Join(folder, "photos"), os.DirFS("../testdata/pictures/photos")))
+				const weights = "--weights mobilenet_v2.imagenet1k_v1"
+				require.Contains(t, string(text), weights)
+				text = bytes.ReplaceAll(text, []byte(weights), []byte("--weights $DATA/weights/mobilenet_v2.safetensors"))
+			}
 			blocks := shellBlock.FindAllStringSubmatch(string(text), -1)
 			require.GreaterOrEqual(t, len(blocks), least)
 			script := "set -euo pipefail\n"
@@ -41,7 +51,7 @@ func TestPages(t *testing.T) {
 				}
 			}
 			cmd := exec.Command("bash", "-c", script)
-			cmd.Dir = t.TempDir()
+			cmd.Dir = folder
 			cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "PWD="+cmd.Dir, "DATA="+absolute(data), "SPEC="+absolute(spec), "GOSPML="+testroot.Module())
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, "%s", tail(string(out), 40))
@@ -54,4 +64,36 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 func tail(s string, lines int) string {
 	all := strings.Split(s, "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// TestREADMEIsShort: a start page is read to its end.
+func TestREADMEIsShort(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	require.LessOrEqual(t, len(lines), 120)
+	for i, l := range lines {
+		require.LessOrEqual(t, utf8.RuneCountInString(l), 120, "line %d", i+1)
+	}
+}
+
+// TestLinks: what pages link to is there.
+func TestLinks(t *testing.T) {
+	code := regexp.MustCompile("(?s)\n```.*?\n```\n|`[^`\n]*`")
+	link := regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)|src="([^"]+)"`)
+	for _, pattern := range []string{"../*.md", "*.md", "../results/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, pages)
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			require.NoError(t, err)
+			for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), "\n"), -1) {
+				if to := m[1] + m[2]; !strings.Contains(to, "://") && !strings.HasPrefix(to, "mailto:") {
+					_, err := os.Stat(filepath.Join(filepath.Dir(page), filepath.FromSlash(to)))
+					require.NoError(t, err, page)
+				}
+			}
+		}
+	}
 }

@@ -36,5 +36,6 @@ func (t *Table) Chart() string {
 		rows = append(rows, x)
 	}
 	slices.SortStableFunc(rows, func(a, b chart.Interval) int { return cmp.Compare(b.Value, a.Value) })
-	return chart.Intervals(title, fmt.Sprintf("%%; intervals are of the difference to %s", t.Rows[0].Name), reference, rows)
+	unit := fmt.Sprintf("%%; intervals are of the difference to %s", t.Rows[0].Name)
+	return chart.Intervals(title, unit, reference, rows)
 }
