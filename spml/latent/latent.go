@@ -34,20 +34,28 @@ const samples = 10
 type Linear struct {
 	P, Q, S, R, V, B *torch.Tensor // [d, D], [C, d], [d, D], [C, d], [C, d], [C]
 	A, AB            *torch.Tensor // [2C, D], [2C]: of the Beta distributions; nil without
-	random           *torch.Generator
+	draws            Draws
 }
 
-// NewLinear draws a head from g, which then also draws latents and labels: d is their width, beta adds the Beta
+// Draws make the random numbers of a head.
+type Draws struct {
+	Random *torch.Generator
+	Margin float64 // enhanced labels keep this distance from 0 and 1: 0 where logarithms of them have an epsilon
+	// Noise makes normal numbers of the deviation 1/√10, the mean of ten draws, on a device; nil: from Random.
+	Noise func(on torch.Device, shape ...int) *torch.Tensor
+}
+
+// NewLinear draws a head from g.Random, which then also draws latents and labels: d is their width, beta adds the Beta
 // distributions.
-func NewLinear(classes, dim, d int, beta bool, g *torch.Generator) *Linear {
+func NewLinear(classes, dim, d int, beta bool, g Draws) *Linear {
 	draw := func(limit float64, shape ...int) *torch.Tensor {
-		return torch.Empty(shape, torch.Float32).Uniform_(-limit, limit, g).SetRequiresGrad(true)
+		return torch.Empty(shape, torch.Float32).Uniform_(-limit, limit, g.Random).SetRequiresGrad(true)
 	}
 	zeros := func(shape ...int) *torch.Tensor { return torch.Zeros(shape, torch.Float32).SetRequiresGrad(true) }
 	in, out := 1/math.Sqrt(float64(dim)), 1/math.Sqrt(float64(d))
 	h := &Linear{
 		P: draw(in, d, dim), Q: draw(1, classes, d), S: draw(in, d, dim), R: zeros(classes, d),
-		V: draw(out, classes, d), B: zeros(classes), random: g,
+		V: draw(out, classes, d), B: zeros(classes), draws: g,
 	}
 	if beta {
 		h.A, h.AB = draw(in, 2*classes, dim), zeros(2*classes)
@@ -64,45 +72,53 @@ func (h *Linear) Fill(x *torch.Tensor, b *loss.Batch) {
 	b.Mean = x.Matmul(h.P.T()).Unsqueeze(1).Add(h.Q) // [B, C, d]
 	s := x.Matmul(h.S.T()).Unsqueeze(1).Add(h.R)
 	b.Std = s.Clamp(-12, 12).MulScalar(0.5).Exp()
-	b.Logits = b.Mean.Add(b.Std.Mul(noise(h.random, x.Device(), n, c, d))).Mul(h.V).SumDim([]int{2}, false).Add(h.B)
+	b.Logits = b.Mean.Add(b.Std.Mul(h.draws.noise(x.Device(), n, c, d))).Mul(h.V).SumDim([]int{2}, false).Add(h.B)
 	if h.A != nil {
 		ab := torch.Linear(x, h.A, h.AB).Softplus(1, 20).AddScalar(1e-3)
 		b.Alpha, b.Beta = ab.Slice(1, 0, c, 1), ab.Slice(1, c, 2*c, 1)
-		b.Soft = enhancedLabels(b.Alpha, b.Beta, h.random)
+		b.Soft = h.draws.labels(b.Alpha, b.Beta)
 	}
 }
 
-// noise is the mean of samples normal draws, one draw with 1/√k of the deviation: the CPU's on every
-// device.
-func noise(g *torch.Generator, d torch.Device, shape ...int) *torch.Tensor {
-	return torch.Empty(shape, torch.Float32).Normal_(0, 1/math.Sqrt(samples), g).Send(d)
+// noise is the mean of samples normal draws, one draw with 1/√k of the deviation: the CPU's on every device.
+func (d Draws) noise(on torch.Device, shape ...int) *torch.Tensor {
+	if d.Noise != nil {
+		return d.Noise(on, shape...)
+	}
+	return torch.Empty(shape, torch.Float32).Normal_(0, 1/math.Sqrt(samples), d.Random).Send(on)
 }
 
-// enhancedLabels are drawn from Beta distributions; the logarithms of them stay finite.
-func enhancedLabels(alpha, beta *torch.Tensor, g *torch.Generator) *torch.Tensor {
-	const margin = 1e-4
-	return label.SampleBeta(alpha, beta, g).Clamp(margin, 1-margin)
+// labels are drawn from Beta distributions, in float32 at least.
+func (d Draws) labels(alpha, beta *torch.Tensor) *torch.Tensor {
+	if alpha.DType() != torch.Float64 {
+		alpha, beta = alpha.ToDType(torch.Float32), beta.ToDType(torch.Float32)
+	}
+	y := label.SampleBeta(alpha, beta, d.Random)
+	if d.Margin == 0 {
+		return y
+	}
+	return y.Clamp(d.Margin, 1-d.Margin)
 }
 
 // labelwise is the head of a network that has latents of its own.
 type labelwise struct {
-	net    model.LatentNetwork
-	random *torch.Generator
+	net   model.LatentNetwork
+	draws Draws
 }
 
 // Of is the head of a network with latents of its own, on its label-wise embeddings. g draws latents and labels.
-func Of(n model.LatentNetwork, g *torch.Generator) Head { return labelwise{n, g} }
+func Of(n model.LatentNetwork, g Draws) Head { return labelwise{n, g} }
 
 func (h labelwise) Parameters() []*torch.Tensor { return h.net.LatentParameters() }
 
 func (h labelwise) Fill(f *torch.Tensor, b *loss.Batch) {
 	l := h.net.Latents(f)
 	b.Mean, b.Std = l.Mean, l.Std
-	z := l.Mean.Add(l.Std.Mul(noise(h.random, f.Device(), l.Mean.Shape()...)))
+	z := l.Mean.Add(l.Std.Mul(h.draws.noise(f.Device(), l.Mean.Shape()...)))
 	b.Logits = h.net.Logits(f, z)
 	if l.Alpha != nil {
 		b.Alpha, b.Beta = l.Alpha, l.Beta
-		b.Soft = enhancedLabels(l.Alpha.ToDType(torch.Float32), l.Beta.ToDType(torch.Float32), h.random)
+		b.Soft = h.draws.labels(l.Alpha, l.Beta)
 	}
 }
 

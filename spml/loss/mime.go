@@ -16,7 +16,9 @@ func init() {
 		Title:      "mutual label enhancement",
 		Formula:    "AN(z/T, y) + β·mean[-½(1 + 2·ln σ_z - μ_z² - σ_z²)]; y grows by the labels with p > θ",
 		Source:     "Liu et al. 2023 (MIME), released code",
-		Notes:      "The divergence is averaged over the latent's entries, not summed. The released scoring pass samples the latent and skips the last images of the shuffled loader. The published numbers come from a label-wise embedding network. Parts: kl.",
+		Notes: "The divergence is averaged over the latent's entries, not summed. The released scoring passes sample the " +
+			"latent, and that of the training images skips the last ones of the shuffled loader; here the latent is its mean, " +
+			"and no image is skipped. The published numbers come from a label-wise embedding network. Parts: kl.",
 		Params: []Param{
 			{Name: "beta", Doc: "β, weight of the divergence", Source: "code, palm-biaoliu/mime @ 06e15de, train_mime.py: beta", Default: 1e-4, Max: inf},
 			{Name: "temperature", Doc: "T", Source: "code, palm-biaoliu/mime @ 06e15de, train_mime.py: T", Default: 1, Min: 1e-6, Max: inf},

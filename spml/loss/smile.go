@@ -54,13 +54,20 @@ func init() {
 		Title:      "label enhancement, image variant",
 		Formula:    "θ·(d·sn + (1-d)·sp) + α·AN(p, y) + β·AN(d, y) + r_z·KL_z + r_d·KL(Beta(a, b)‖Beta(1, 1)); d is not detached",
 		Source:     "Xu et al. 2022 (SMILE) as MIME's authors run it on images",
-		Notes:      "The paper's own code is for tabular data (smile-classifier, smile-encoder). Image settings behind GR's numbers are unknown. Parts: kl_z, kl_d.",
+		Notes: "The paper's own code is for tabular data (smile-classifier, smile-encoder). Image settings behind GR's " +
+			"numbers are unknown. With exact logarithms the enhanced labels keep 1e-4 from 0 and 1. Parts: kl_z, kl_d.",
 		Params: []Param{
 			{Name: "theta", Doc: "θ, weight of the enhanced labels", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1, Max: inf},
 			{Name: "alpha", Doc: "α, weight of AN on predictions", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1, Max: inf},
 			{Name: "beta", Doc: "β, weight of AN on enhanced labels", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1, Max: inf},
-			{Name: "rz", Doc: "r_z, weight of the latent's divergence", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1e-5, Max: inf},
-			{Name: "rd", Doc: "r_d, weight of the labels' divergence", Source: "ours, the code of MIME reads this setting and gives it no value", Default: 1e-5, Max: inf},
+			{
+				Name: "rz", Doc: "r_z, weight of the latent's divergence", Default: 1e-5, Max: inf,
+				Source: "code, palm-biaoliu/mime @ 06e15de, utils/losses.py: loss_smile",
+			},
+			{
+				Name: "rd", Doc: "r_d, weight of the labels' divergence", Default: 1e-5, Max: inf,
+				Source: "code, palm-biaoliu/mime @ 06e15de, utils/losses.py: loss_smile",
+			},
 		},
 		Forms:     map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:     Observed | SoftLabels | Latents | BetaParameters,

@@ -48,9 +48,9 @@ func newFineTune(s *session) (*fineTune, error) {
 		s.ev.note(taken)
 	}
 	if own, ok := n.model.(model.LatentNetwork); s.latent && ok {
-		f.latents, f.on = latent.Of(own, s.torch), own.Labelwise
+		f.latents, f.on = latent.Of(own, s.draws()), own.Labelwise
 	} else if s.latent {
-		f.head = latent.NewLinear(s.ds.C(), n.model.FeatureDim(), s.c.Method.LatentDim, s.betas, s.torch)
+		f.head = latent.NewLinear(s.ds.C(), n.model.FeatureDim(), s.c.Method.LatentDim, s.betas, s.draws())
 		compute.Place(f.head, s.device)
 		f.latents, f.on = f.head, n.model.Features
 	}

@@ -75,7 +75,7 @@ func newFrozen(ctx context.Context, s *session) (*frozen, error) {
 	f.weight, f.bias = drawHead(s.random, s.ds.C(), f.features.Size(1))
 	f.weight, f.bias = s.to(f.weight), s.to(f.bias)
 	if s.latent {
-		f.head = latent.NewLinear(s.ds.C(), f.features.Size(1), s.c.Method.LatentDim, s.betas, s.torch)
+		f.head = latent.NewLinear(s.ds.C(), f.features.Size(1), s.c.Method.LatentDim, s.betas, s.draws())
 		compute.Place(f.head, s.device)
 		f.collapse()
 	} else {

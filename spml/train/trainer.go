@@ -17,6 +17,7 @@ import (
 	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
+	"github.com/gospml/gospml/spml/latent"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/metric"
@@ -83,6 +84,15 @@ func newSession(c config.Config, ds *data.Dataset, ev Events) (*session, error) 
 	}
 	s.latent, s.betas, s.maps = e.Needs&loss.Latents != 0, e.Needs&loss.BetaParameters != 0, e.Needs&loss.ScoreMaps != 0
 	return s, torch.Try(func() { s.torch = torch.NewGenerator(int64(c.Run.Seed)) })
+}
+
+// draws are those of a head with latents: the loss's exact logarithms of enhanced labels stay finite.
+func (s *session) draws() latent.Draws {
+	d := latent.Draws{Random: s.torch}
+	if s.options.LogEps == 0 && s.entry.Forms[s.options.Form].LogEps == 0 {
+		d.Margin = 1e-4
+	}
+	return d
 }
 
 // Check says what keeps a run of a resolved configuration from starting, as far as its settings, its network and the
