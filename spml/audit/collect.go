@@ -9,13 +9,14 @@ import (
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/caught"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 )
 
 // CollectOptions of Collect.
 type CollectOptions struct {
-	train.OutputsOptions
+	evaluate.OutputsOptions
 	Clip      *clip.Model // nil: that source is absent
 	Templates []string    // prompts with {} for the class; nil: CLIP's "a photo of a {}."
 	K         int         // neighbours; 0: 30
@@ -36,7 +37,7 @@ func Collect(ctx context.Context, run string, o CollectOptions) (_ *Evidence, er
 	if o.K == 0 {
 		o.K = 30
 	}
-	ds, out, err := train.ComputeOutputs(ctx, run, o.OutputsOptions, o.Events)
+	ds, out, err := evaluate.Outputs(ctx, run, o.OutputsOptions, o.Events)
 	if err != nil {
 		return nil, err
 	}

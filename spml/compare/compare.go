@@ -34,6 +34,7 @@ import (
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/metric"
+	"github.com/gospml/gospml/spml/network"
 	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -438,7 +439,7 @@ func (o *Options) shareFeatures(ctx context.Context, jobs []*job) error {
 		fmt.Sprintf("features-%s-%.12s-%d.npy", c.Model.Backbone, sum, c.Data.ImageSize))
 	if _, err := os.Stat(strings.TrimSuffix(path, ".npy") + ".txt"); err != nil { // written after the .npy file
 		o.note("computing the features of every image once: %s", path)
-		if err := train.ExtractFeatures(ctx, c, path, train.Events{}); err != nil {
+		if err := network.ExtractFeatures(ctx, c, path, train.Events{}); err != nil {
 			return err
 		}
 	}

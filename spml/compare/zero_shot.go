@@ -20,10 +20,7 @@ const zeroShotTau = 0.01
 // classes of the cosines with "a photo of a {name}.", τ = 0.01. It gives the scores and their mAP in percent. Photos
 // that cannot be read are left out.
 func zeroShot(ctx context.Context, c config.Config) (scores *rundir.Scores, mAP float64, err error) {
-	if c, err = c.Resolve(); err == nil {
-		c, err = c.Absolute()
-	}
-	if err != nil {
+	if c, err = c.Ready(); err != nil {
 		return nil, 0, err
 	}
 	if err := torch.Available(); err != nil {

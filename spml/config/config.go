@@ -125,6 +125,15 @@ func (c *Config) checkSizes() error {
 	return nil
 }
 
+// Ready resolves settings and makes their paths absolute.
+func (c Config) Ready() (Config, error) {
+	c, err := c.Resolve()
+	if err == nil {
+		c, err = c.Absolute()
+	}
+	return c, err
+}
+
 // Absolute makes the paths independent of the working folder, for run.yaml.
 func (c Config) Absolute() (Config, error) {
 	paths := []*string{

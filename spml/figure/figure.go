@@ -16,6 +16,7 @@ import (
 	"github.com/gospml/gospml/internal/chart"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
@@ -267,7 +268,7 @@ func classes(ctx context.Context, _ *Figure, paths []string, o Options) ([]strin
 		var parts [2][]chart.Histogram
 		name, which := "", -1
 		for p, part := range []data.Split{data.Train, data.Test} {
-			ds, sc, err := train.Score(ctx, dir, part, train.Events{})
+			ds, sc, err := evaluate.Score(ctx, dir, part, train.Events{})
 			if err != nil {
 				return nil, err
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/gospml/gospml/internal/atomicfile"
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/spml/vlm"
@@ -68,7 +69,7 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	// The class's entries are those of the label matrix.
-	ds, sc, err := train.Score(t.Context(), runs[0], data.Train, train.Events{})
+	ds, sc, err := evaluate.Score(t.Context(), runs[0], data.Train, train.Events{})
 	require.NoError(t, err)
 	n := 0
 	for i, y := range ds.Gather(ds.Labels, sc.Rows) {

@@ -30,7 +30,8 @@ const (
 // ExportOptions are the choices of Export.
 type ExportOptions struct {
 	Form string // ExportTimm, ExportSafetensors or ExportTorchScript
-	// Thresholds of each class, those of train.Calibrate for instance, are written beside the model; nil: the model's one threshold.
+	// Thresholds of each class, those of evaluate.Calibrate for instance, are written beside the model; nil: the
+	// model's one threshold.
 	Thresholds []float64
 	// Card writes README.md of an ExportTimm folder; nil writes none.
 	Card func(c *Config) ([]byte, error)

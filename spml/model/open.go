@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gospml/gospml/spml/backbone"
@@ -87,3 +88,44 @@ func bodyOf(m backbone.Model, sd nn.StateDict) nn.StateDict {
 
 // Fit makes a network ready for tensors of its own that were saved: a ViT's position table gets their size.
 func Fit(m backbone.Model, sd nn.StateDict) { backbone.Fit(Base(m), bodyOf(m, sd)) }
+
+// StartFrom copies what fits of a saved model into m, and says what did not.
+func StartFrom(m backbone.Model, dir string) (string, error) {
+	dir = Dir(dir)
+	sd, _, err := nn.LoadSafetensors(filepath.Join(dir, WeightsFile))
+	if err != nil {
+		return "", err
+	}
+	defer sd.Free()
+	if w := sd["weight"]; w != nil && m.HeadKey() != "" { // a head on features
+		sd = nn.StateDict{m.HeadKey() + ".weight": w, m.HeadKey() + ".bias": sd["bias"]}
+	}
+	var fresh, unused []string
+	Fit(m, sd)
+	own := nn.StateDictOf(m)
+	err = torch.Try(func() {
+		torch.NoGrad(func() {
+			for _, k := range own.Keys() {
+				from := sd[k]
+				if from == nil || !slices.Equal(from.Shape(), own[k].Shape()) {
+					fresh = append(fresh, k)
+					continue
+				}
+				own[k].Detach().Copy_(from)
+			}
+		})
+	})
+	for _, k := range sd.Keys() {
+		if own[k] == nil {
+			unused = append(unused, k)
+		}
+	}
+	if err == nil && len(fresh) == len(own) {
+		err = errors.New("none of its tensors fits this model")
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", dir, err)
+	}
+	taken := len(own) - len(fresh)
+	return fmt.Sprintf("%s: %d tensors taken, %d fresh, %d not used", dir, taken, len(fresh), len(unused)), nil
+}

@@ -161,7 +161,7 @@ func (s *saver) try() error {
 		return err
 	}
 	s.failed = err
-	s.t.ev.note(fmt.Sprintf("the checkpoint could not be written, the one before is untouched: %v", err))
+	s.t.ev.Say(fmt.Sprintf("the checkpoint could not be written, the one before is untouched: %v", err))
 	return nil
 }
 
@@ -469,7 +469,7 @@ func (t *trainer) warn(damaged []string, found string, old, now rundir.Environme
 	if other != nil {
 		found += "; the last bits may differ from an uninterrupted run: " + strings.Join(other, ", ")
 	}
-	t.ev.note(found)
+	t.ev.Say(found)
 }
 
 // sameData refuses to go on with other data than those that the run began with.

@@ -554,7 +554,7 @@ func TestNaN(t *testing.T) {
 	c.Optim.BatchSize, c.Run.SaveEvery, c.Run.Dir = 8, config.SaveEvery{Steps: 1}, filepath.Join(t.TempDir(), "run")
 	faults.beforeStep = func(tr *trainer) {
 		if tr.p.Step == 3 {
-			tr.l.(*fineTune).model.(*backbone.SmallCNN).Head().Bias.Detach().Fill_(nan())
+			tr.l.(*fineTune).Model.(*backbone.SmallCNN).Head().Bias.Detach().Fill_(nan())
 		}
 	}
 	defer func() { faults.beforeStep = nil }()

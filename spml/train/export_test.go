@@ -13,6 +13,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/torch/nn"
 	"github.com/gospml/gospml/torch/safetensors"
 )
@@ -24,7 +25,7 @@ func TestExport(t *testing.T) {
 	_, err := Run(context.Background(), c, RunOptions{})
 	require.NoError(t, err)
 
-	classes, err := Calibrate(context.Background(), c.Run.Dir, Events{})
+	classes, err := evaluate.Calibrate(context.Background(), c.Run.Dir, Events{})
 	require.NoError(t, err)
 	require.Len(t, classes, 12)
 	thresholds := make([]float64, 12)

@@ -12,13 +12,15 @@ import (
 	"github.com/gospml/gospml/spml/latent"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/network"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
 
 // fineTune trains backbone and head.
 type fineTune struct {
-	*network
+	*session
+	*network.Network
 	place map[int]int // row -> place among the training rows
 
 	head    *latent.Linear                      // in place of the model's own head; nil for that
@@ -27,71 +29,48 @@ type fineTune struct {
 }
 
 func newFineTune(s *session) (*fineTune, error) {
-	n, err := newNetwork(s)
+	n, err := network.New(s.net)
 	if err != nil {
 		return nil, err
 	}
-	if (s.maps || s.method.Mask != nil) && !model.MeanPooled(n.model) {
+	if (s.maps || s.method.Mask != nil) && !model.MeanPooled(n.Model) {
 		return nil, errors.Join(&config.Error{Msg: s.c.Method.ID + " needs score maps whose mean is the score, which " +
-			s.c.Model.Backbone + " does not have; take a ResNet, MobileNetV2 or SqueezeNet"}, n.close())
+			s.c.Model.Backbone + " does not have; take a ResNet, MobileNetV2 or SqueezeNet"}, n.Close())
 	}
-	f := &fineTune{network: n, place: map[int]int{}}
+	f := &fineTune{session: s, Network: n, place: map[int]int{}}
 	if s.c.Model.Head == config.HeadLinear || s.c.Model.Head == config.HeadBoostLU {
-		n.setHead(drawHead(s.random, s.ds.C(), n.model.FeatureDim()))
-		nn.SetDropout(n.model, 0) // the papers' classifier is a linear layer on the pooled features
+		n.SetHead(drawHead(s.random, s.ds.C(), n.Model.FeatureDim()))
+		nn.SetDropout(n.Model, 0) // the papers' classifier is a linear layer on the pooled features
 	}
 	if s.c.Model.Init != "" {
-		taken, err := startFrom(n.model, s.c.Model.Init)
+		taken, err := model.StartFrom(n.Model, s.c.Model.Init)
 		if err != nil {
-			return nil, errors.Join(err, n.close())
+			return nil, errors.Join(err, n.Close())
 		}
-		s.ev.note(taken)
+		s.ev.Say(taken)
 	}
-	if own, ok := n.model.(model.LatentNetwork); s.latent && ok {
+	if own, ok := n.Model.(model.LatentNetwork); s.latent && ok {
 		f.latents, f.on = latent.Of(own, s.draws()), own.Labelwise
 	} else if s.latent {
-		f.head = latent.NewLinear(s.ds.C(), n.model.FeatureDim(), s.c.Method.LatentDim, s.betas, s.draws())
+		f.head = latent.NewLinear(s.ds.C(), n.Model.FeatureDim(), s.c.Method.LatentDim, s.betas, s.draws())
 		compute.Place(f.head, s.device)
-		f.latents, f.on = f.head, n.model.Features
+		f.latents, f.on = f.head, n.Model.Features
 	}
 	for i, r := range s.train {
 		f.place[r] = i
 	}
-	switch s.c.Model.BatchNorm {
-	case config.BatchNormFrozen:
-		nn.FreezeBatchNorm(n.model, true)
-	case config.BatchNormConstant:
-		nn.ConstantBatchNorm(n.model)
-	case config.BatchNormAuto:
-		if s.c.Model.Weights != "" && s.c.Model.Head != config.HeadDualCoOp && foldedBatchNorm(n.model) {
-			nn.FreezeBatchNorm(n.model, true)
-			s.ev.note("batch normalisation stays in evaluation mode: the weights have its statistics folded in (running mean 0, variance 1), which live statistics would destroy")
-		}
+	if err := n.ForTraining(); err != nil {
+		return nil, errors.Join(err, n.Close())
 	}
-	if err := n.saveMemory(); err != nil {
-		return nil, errors.Join(err, n.close())
-	}
-	nn.ChannelsLast(n.model)
 	return f, nil
-}
-
-// foldedBatchNorm says whether every batch normalisation of the model has the statistics of an identity: mean 0 and
-// variance 1, or 1 - eps, as converters write it.
-func foldedBatchNorm(m any) bool {
-	folded, found := true, false
-	for _, layer := range nn.Modules(m) {
-		if bn, ok := layer.(*nn.BatchNorm2d); ok {
-			found = true
-			folded = folded && bn.RunningMean.CountNonzero().ItemInt() == 0 && bn.RunningVar.SubScalar(1).Abs().Max().Item() < 1e-4
-		}
-	}
-	return found && folded
 }
 
 func (f *fineTune) usable() []int           { return f.train }
 func (f *fineTune) constant() *torch.Tensor { return nil }
-func (f *fineTune) setTraining(on bool)     { nn.SetTraining(f.model, on) }
-func (f *fineTune) broken() []data.Broken   { return f.loader.Broken() }
+func (f *fineTune) setTraining(on bool)     { nn.SetTraining(f.Model, on) }
+func (f *fineTune) broken() []data.Broken   { return f.Broken() }
+func (f *fineTune) close() error            { return f.Close() }
+func (f *fineTune) photoBytes() int64       { return f.Input.CacheBytes() }
 
 func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start int) iter.Seq2[*view, error] {
 	plan := data.Plan{
@@ -108,7 +87,7 @@ func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start 
 		plan.Flip = func(row int) bool { return flip[f.place[row]] }
 	}
 	return func(yield func(*view, error) bool) {
-		for b, err := range f.loader.Batches(ctx, plan) {
+		for b, err := range f.Loader.Batches(ctx, plan) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -128,7 +107,7 @@ func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start 
 }
 
 func (f *fineTune) forward(v *view, _ *torch.Tensor, b *loss.Batch) (err error) {
-	f.cast(func() { err = f.compute(v, b) })
+	f.Cast(func() { err = f.compute(v, b) })
 	if f.c.Run.Precision != config.FP32 { // labels, losses and estimators count in float32
 		float32s(v, b)
 	}
@@ -144,7 +123,7 @@ func float32s(v *view, b *loss.Batch) {
 }
 
 func (f *fineTune) finish(v *view, b *loss.Batch) {
-	f.cast(func() { f.latents.Fill(v.pooled, b) })
+	f.Cast(func() { f.latents.Fill(v.pooled, b) })
 	float32s(v, b)
 }
 
@@ -159,7 +138,7 @@ func (f *fineTune) whole() []*torch.Tensor {
 
 // compute is forward in the precision that is set.
 func (f *fineTune) compute(v *view, b *loss.Batch) error {
-	x, err := f.in.Batch(v.images, v.from, v.from+len(v.places), v.flip != nil)
+	x, err := f.Input.Batch(v.images, v.from, v.from+len(v.places), v.flip != nil)
 	if err != nil {
 		return err
 	}
@@ -173,18 +152,18 @@ func (f *fineTune) compute(v *view, b *loss.Batch) error {
 			f.latents.Fill(v.pooled, b)
 		}
 	case f.maps:
-		h := f.model.Head()
-		maps := f.model.FeatureMap(x)
+		h := f.Model.Head()
+		maps := f.Model.FeatureMap(x)
 		b.Maps = torch.Linear(maps.Permute(0, 2, 3, 1), h.Weight, h.Bias).Permute(0, 3, 1, 2)
 		b.Logits = b.Maps.MeanDim([]int{2, 3}, false)
 	default:
-		b.Logits = f.model.Forward(x)
+		b.Logits = f.Model.Forward(x)
 	}
 	return nil
 }
 
 func (f *fineTune) groups() (body, head []*torch.Tensor) {
-	body, head = model.Split(f.model)
+	body, head = model.Split(f.Model)
 	body = slices.DeleteFunc(body, func(p *torch.Tensor) bool { return !p.RequiresGrad() }) // frozen stages, constant normalisation
 	if f.head != nil {
 		head = nn.Parameters(f.head)
@@ -193,7 +172,7 @@ func (f *fineTune) groups() (body, head []*torch.Tensor) {
 }
 
 func (f *fineTune) state() nn.StateDict {
-	sd := model.Trained(f.model)
+	sd := model.Trained(f.Model)
 	if f.head != nil {
 		for k, t := range nn.StateDictOf(f.head) {
 			sd["latent."+k] = t
@@ -205,7 +184,7 @@ func (f *fineTune) state() nn.StateDict {
 func (f *fineTune) collapse() {
 	if f.head != nil {
 		w, b := f.head.Map()
-		f.setHead(w, b)
+		f.SetHead(w, b)
 		w.Free()
 		b.Free()
 	}
@@ -213,10 +192,10 @@ func (f *fineTune) collapse() {
 
 func (f *fineTune) scores(ctx context.Context, phase string, epoch int, rows []int) (*Scores, error) {
 	f.collapse()
-	return f.network.scores(ctx, phase, epoch, rows)
+	return f.Network.Scores(ctx, phase, epoch, rows)
 }
 
 func (f *fineTune) save(dir string) error {
 	f.collapse()
-	return f.network.save(dir)
+	return f.Network.Save(dir)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/evaluate"
 )
 
 // photoSet writes a CSV set of small photos whose names every format can hold.
@@ -65,7 +66,7 @@ func TestFormatsTrainAlike(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "mouse") // a name without meaning
 		require.NoError(t, data.Write(d, dir, data.WriteOptions{Format: format, Photos: data.PhotosCopy, Lossy: format == "cole" || format == "label-studio"}))
 		if format == "cole" || format == "label-studio" { // these lose parts or observed labels
-			rep, err := EvaluateOn(t.Context(), c.Run.Dir, EvalOptions{Part: data.Test, Data: dir}, Events{})
+			rep, err := evaluate.Run(t.Context(), c.Run.Dir, evaluate.Options{Part: data.Test, Data: dir}, Events{})
 			require.NoError(t, err, format)
 			require.InDelta(t, want.Best.TestMAP, rep.MAP, 1e-9, format)
 			continue

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/model"
 )
 
@@ -53,7 +54,7 @@ func TestResumeNewerMethods(t *testing.T) {
 			want, err := Run(context.Background(), c, RunOptions{})
 			require.NoError(t, err)
 			sum, at := newestSum(t, c.Run.Dir)
-			again, err := EvaluateOn(context.Background(), c.Run.Dir, EvalOptions{Part: data.Test}, Events{})
+			again, err := evaluate.Run(context.Background(), c.Run.Dir, evaluate.Options{Part: data.Test}, Events{})
 			require.NoError(t, err)
 			require.InDelta(t, want.Best.TestMAP, again.MAP, 1e-6, "the saved model scores as the best epoch did")
 			tagger, err := model.OpenTagger(c.Run.Dir, model.TaggerOptions{})

@@ -154,7 +154,7 @@ func TestHeadErrors(t *testing.T) {
 
 // The frozen embeddings of a strong view depend on seed, epoch and row alone.
 func TestStrongViewIsDrawnByRow(t *testing.T) {
-	c, err := prepare(withDecoder(folder(t, 20), "plc"))
+	c, err := withDecoder(folder(t, 20), "plc").Ready()
 	require.NoError(t, err)
 	ds, err := c.Data.Open()
 	require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestStrongViewIsDrawnByRow(t *testing.T) {
 		require.Equal(t, a[p], b[p])
 	}
 	require.NotEqual(t, a, views([]int{0, 1, 2, 3}, 2))
-	require.NotContains(t, nn.StateDictOf(f.model), "body.fc.weight")
+	require.NotContains(t, nn.StateDictOf(f.Model), "body.fc.weight")
 }
 
 // TestExplain gives a map for each label, whatever head the model has.

@@ -44,7 +44,7 @@ func TestLinearInit(t *testing.T) {
 
 	next := small(dir, "role")
 	next.Model.Weights, next.Model.Init, next.Run.MaxSteps = weights, stage.Run.Dir, 1
-	resolved, err := prepare(next)
+	resolved, err := next.Ready()
 	require.NoError(t, err)
 	var notes []string
 	seen := 0
@@ -66,7 +66,7 @@ func TestLinearInit(t *testing.T) {
 			require.LessOrEqual(t, math.Abs(u[i]), 11.53)
 		}
 		require.Positive(t, clipped)
-		own := nn.StateDictOf(tr.l.(*fineTune).model)
+		own := nn.StateDictOf(tr.l.(*fineTune).Model)
 		for k, x := range head {
 			require.True(t, own[k].Detach().Equal(x), k)
 		}
@@ -111,7 +111,7 @@ func TestInitTakesAHeadOnFeatures(t *testing.T) {
 	require.NoError(t, nn.SaveSafetensors(filepath.Join(dir, "model", model.WeightsFile), nn.StateDict{"weight": m.Weight, "bias": m.Bias}, nil))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "model", model.ConfigFile), []byte("{}"), 0o644))
 	net := &linearModel{Classifier: nn.NewLinear(6, 4)}
-	said, err := startFrom(net, dir)
+	said, err := model.StartFrom(net, dir)
 	require.NoError(t, err)
 	require.Contains(t, said, "2 tensors taken, 0 fresh")
 	require.True(t, net.Classifier.Weight.Equal(m.Weight))

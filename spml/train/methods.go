@@ -30,7 +30,7 @@ func expectedPositives(c config.Config, e *loss.Entry, ds *data.Dataset, set los
 			}
 		}
 		set[p.Name] = float64(n) / float64(len(rows))
-		ev.note(fmt.Sprintf("%s = %.4g: the mean number of positives of %d validation rows", p.Name, set[p.Name], len(rows)))
+		ev.Say(fmt.Sprintf("%s = %.4g: the mean number of positives of %d validation rows", p.Name, set[p.Name], len(rows)))
 	}
 	return nil
 }

@@ -1,13 +1,23 @@
 package train
 
 import (
+	"context"
+
+	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/progress"
 	"github.com/gospml/gospml/spml/rundir"
 )
 
-// Names that programs used before packages config and model had them.
+// Names that programs used before packages config, model, network and evaluate had them.
 type (
+	// Deprecated: use evaluate.Report.
+	Report = evaluate.Report
+	// Deprecated: use evaluate.Options.
+	EvalOptions = evaluate.Options
+
 	// Deprecated: use config.Config.
 	Config = config.Config
 	// Deprecated: use config.Error.
@@ -32,6 +42,22 @@ const (
 	ExportSafetensors = model.ExportSafetensors
 	ExportTorchScript = model.ExportTorchScript
 )
+
+// Events tell a caller how a run goes on.
+type Events = progress.Events
+
+// Step is one optimiser step, or one batch of another phase.
+type Step = progress.Step
+
+// EpochRecord is one row of metrics.csv.
+type EpochRecord = rundir.EpochRecord
+
+// Evaluate scores the saved model of a run on a part of its data.
+//
+// Deprecated: use evaluate.Run.
+func Evaluate(ctx context.Context, dir string, part data.Split, ev Events) (*Report, error) {
+	return evaluate.Run(ctx, dir, evaluate.Options{Part: part}, ev)
+}
 
 // Load reads the model of a run directory (or a model folder itself).
 //

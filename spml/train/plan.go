@@ -105,7 +105,7 @@ const feedImages = 128
 // nothing.
 func Estimate(ctx context.Context, c config.Config, ev Events) (*Plan, error) {
 	c.Run.Dir = ""
-	c, err := prepare(c)
+	c, err := c.Ready()
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func estimate(ctx context.Context, c config.Config, ev Events, p *Plan) error {
 	p.CheckpointBytes, p.ModelBytes = bytesIn(sd), bytesIn(t.l.state())
 	p.Checkpoints = c.Run.KeepLast + c.Run.KeepBest
 	p.DiskBytes = int64(p.Checkpoints+1)*p.CheckpointBytes + p.ModelBytes // one more while it is written
-	p.Card = s.cardPlan(t.photoBytes())
+	p.Card = s.cardPlan(t.l.photoBytes())
 	p.ResidentBytes = memory("VmRSS:")
 	p.PeakBytes = max(memory("VmHWM:"), p.ResidentBytes)
 	p.MemoryBytes = p.PeakBytes
@@ -213,14 +213,6 @@ func estimate(ctx context.Context, c config.Config, ev Events, p *Plan) error {
 		p.MemoryBytes += min(int64(c.Data.Cache.MB)<<20, 3*side*side*int64(ds.N()))
 	}
 	return nil
-}
-
-// photoBytes is the room for decoded photos on the card.
-func (t *trainer) photoBytes() int64 {
-	if f, ok := t.l.(*fineTune); ok {
-		return f.in.CacheBytes()
-	}
-	return 0
 }
 
 func bytesIn(sd nn.StateDict) (n int64) {

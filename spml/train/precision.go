@@ -10,16 +10,13 @@ import (
 	"github.com/gospml/gospml/torch/amp"
 )
 
-// computeTypes are the types of autocast by precision.
-var computeTypes = map[string]torch.DType{config.BF16: torch.BFloat16, config.FP16: torch.Float16}
-
 // cardNotes say what a run on a card does without.
 func (s *session) cardNotes() {
 	if s.device.Type != torch.DeviceCUDA {
 		return
 	}
 	if err := oplib.CUDA(); err != nil {
-		s.ev.note(fmt.Sprintf("losses are composed of libtorch's operators: %v", err))
+		s.ev.Say(fmt.Sprintf("losses are composed of libtorch's operators: %v", err))
 	}
 }
 
@@ -49,6 +46,7 @@ func (t *trainer) scale() float64 {
 // overflowed.
 func (t *trainer) skipped(scale float64) {
 	if t.p.Skipped++; t.p.Skipped == 1 {
-		t.ev.note(fmt.Sprintf("fp16: a gradient overflowed at step %d with the loss times %v: the step is left out and the factor falls, now and wherever that happens again", t.p.Step+1, scale))
+		t.ev.Say(fmt.Sprintf("fp16: a gradient overflowed at step %d with the loss times %v: the step "+
+			"is left out and the factor falls, now and wherever that happens again", t.p.Step+1, scale))
 	}
 }

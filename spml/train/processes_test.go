@@ -93,7 +93,7 @@ func work() int {
 	var all []account
 	for _, j := range jobs {
 		var r account
-		c, err := prepare(j.Config)
+		c, err := j.Config.Ready()
 		if err == nil {
 			var res *Result
 			err = compute.Guard(func() (err error) {

@@ -31,7 +31,7 @@ func labelled12(dir, method string) config.Config {
 
 // labelsOf are the labels that an estimator gives all places in each epoch.
 func labelsOf(t *testing.T, c config.Config, epochs int) [][]int8 {
-	c, err := prepare(c)
+	c, err := c.Ready()
 	require.NoError(t, err)
 	ds, err := c.Data.Open()
 	require.NoError(t, err)
@@ -76,7 +76,7 @@ func TestLabelsInTheLoop(t *testing.T) {
 			c.Data.Flip = &yes
 			got := labelsOf(t, c, 2)
 
-			c, err := prepare(c)
+			c, err := c.Ready()
 			require.NoError(t, err)
 			ds, err := c.Data.Open()
 			require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestPseudoLabelQuality(t *testing.T) {
 	c.Pseudo.Clip = ""
 	ds, err := func() config.Config {
 		c.Pseudo.File = "x"
-		p, err := prepare(c)
+		p, err := c.Ready()
 		require.NoError(t, err)
 		return p
 	}().Data.Open()
@@ -289,7 +289,7 @@ func TestTextFeaturesInTheLoop(t *testing.T) {
 	require.NoError(t, npy.Write("text.npy", a))
 	c.Pseudo.TextFeatures = "text.npy"
 	require.Equal(t, want, labelsOf(t, c, 2))
-	p, err := prepare(c)
+	p, err := c.Ready()
 	require.NoError(t, err)
 	require.True(t, filepath.IsAbs(p.Pseudo.TextFeatures))
 }

@@ -28,7 +28,7 @@ type Result = rundir.Result
 // checkpoint where there is a run directory; the error is then a *StoppedError.
 func Run(ctx context.Context, c config.Config, o RunOptions) (_ *Result, err error) {
 	defer caught.Recover(&err)
-	if c, err = prepare(c); err != nil {
+	if c, err = c.Ready(); err != nil {
 		return nil, err
 	}
 	return guarded(ctx, c, o, false)
@@ -54,13 +54,13 @@ func Resume(ctx context.Context, dir string, change func(*config.Config), o RunO
 	}
 	c.Run.Dir = dir
 	c.Run.MaxSteps = 0
-	if c, err = prepare(c); err != nil {
+	if c, err = c.Ready(); err != nil {
 		return nil, err
 	}
 	if change != nil {
 		old := c
 		change(&c)
-		if c, err = prepare(c); err != nil {
+		if c, err = c.Ready(); err != nil {
 			return nil, err
 		}
 		if c.Schedule.Epochs > old.Schedule.Epochs {
@@ -89,20 +89,11 @@ func allowed(old, c config.Config) config.Config {
 
 // Finished gives the result of a run that is done with exactly these settings, else false.
 func Finished(c config.Config) (*Result, bool) {
-	c, err := prepare(c)
+	c, err := c.Ready()
 	if err != nil {
 		return nil, false
 	}
 	return rundir.Finished(c)
-}
-
-// prepare resolves settings and makes their paths absolute.
-func prepare(c config.Config) (config.Config, error) {
-	c, err := c.Resolve()
-	if err == nil {
-		c, err = c.Absolute()
-	}
-	return c, err
 }
 
 func guarded(ctx context.Context, c config.Config, o RunOptions, resume bool) (*Result, error) {
@@ -168,7 +159,7 @@ func run(ctx context.Context, c config.Config, o RunOptions, resume bool, hooks 
 		return nil, err
 	}
 	if o.Images != nil {
-		s.cacheBytes = 0 // the common cache holds the images
+		s.net.CacheBytes = 0 // the common cache holds the images
 	}
 	s.procs = o.Processes
 	if s.procs != nil && c.Optim.InBackward {
@@ -180,9 +171,10 @@ func run(ctx context.Context, c config.Config, o RunOptions, resume bool, hooks 
 	if err := s.checkLabels(); err != nil {
 		return nil, err
 	}
-	ev.note(s.firstLine())
+	ev.Say(s.firstLine())
 	s.cardNotes()
-	ev.note(fmt.Sprintf("%s: %d classes, %d train, %d val, %d test; observed labels: %s", ds.Name, ds.C(), len(s.train), len(ds.Rows(data.Val)), len(ds.Rows(data.Test)), ds.Info.Observed))
+	ev.Say(fmt.Sprintf("%s: %d classes, %d train, %d val, %d test; observed labels: %s", ds.Name, ds.C(),
+		len(s.train), len(ds.Rows(data.Val)), len(ds.Rows(data.Test)), ds.Info.Observed))
 	s.scoringNotes()
 	env, err := rundir.Describe(c, ds, s.device)
 	if err != nil {
@@ -191,7 +183,7 @@ func run(ctx context.Context, c config.Config, o RunOptions, resume bool, hooks 
 	if err := s.procs.same(c, env); err != nil {
 		return nil, err
 	}
-	if err := s.procs.use(s.device, ev.note); err != nil {
+	if err := s.procs.use(s.device, ev.Say); err != nil {
 		return nil, err
 	}
 	env.Processes = s.procs.Size()

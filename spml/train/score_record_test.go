@@ -9,9 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gospml/gospml/data"
-	"github.com/gospml/gospml/data/shapes"
-	"github.com/gospml/gospml/spml/config"
-	"github.com/gospml/gospml/spml/method"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/rundir"
 )
@@ -41,7 +39,7 @@ func TestEpochScores(t *testing.T) {
 		p := e.Train.Positive
 		require.GreaterOrEqual(t, p.LogLoss/images, -math.Log(p.Probability/images)-1e-9)
 	}
-	ds, sc, err := Score(t.Context(), c.Run.Dir, data.Val, Events{})
+	ds, sc, err := evaluate.Score(t.Context(), c.Run.Dir, data.Val, Events{})
 	require.NoError(t, err)
 	observed := ds.Gather(ds.Observed, sc.Rows)
 	want, err := metric.Separate(sc.Values, ds.Gather(ds.Labels, sc.Rows), observed, metric.ScoreBins)
@@ -96,17 +94,5 @@ func TestRaisedScores(t *testing.T) {
 		require.NotNil(t, last.Pseudo, method)
 		require.LessOrEqual(t, last.Correct, last.Pseudo.Entries)
 		require.Less(t, last.Pseudo.Entries, 36*11+1)
-	}
-}
-
-// A saved model predicts at the threshold its method is measured at.
-func TestThresholdOfMethods(t *testing.T) {
-	ds, err := shapes.New(1, 4, 0, 0)
-	require.NoError(t, err)
-	defer ds.Close()
-	for id, want := range map[string]float64{"em": 0.75, "em-apl": 0.75, "an": 0.5, "role": 0.5} {
-		m, err := method.Lookup(id)
-		require.NoError(t, err)
-		require.Equal(t, want, modelConfigOf(config.Config{Method: config.Method{ID: id}}, m, ds, 4).Threshold, id)
 	}
 }

@@ -304,12 +304,12 @@ func (f *fineTune) syncBatchNorm() bool {
 		return false
 	}
 	if f.c.Optim.MicroBatch > 0 {
-		f.ev.note("live batch normalisation sees each process's groups of micro_batch images")
+		f.ev.Say("live batch normalisation sees each process's groups of micro_batch images")
 		return false
 	}
 	sum := f.procs.g.Sum
 	if f.device != torch.CPU && !f.procs.direct {
 		sum = func(x *torch.Tensor) *torch.Tensor { return f.procs.g.Sum(x.ToDevice(torch.CPU)).ToDevice(x.Device()) }
 	}
-	return nn.SyncBatchNorm(f.model, sum)
+	return nn.SyncBatchNorm(f.Model, sum)
 }

@@ -43,7 +43,7 @@ func twoStages(ctx context.Context, c config.Config, o RunOptions) (config.Confi
 		if _, err := procs.first(whole.Settings(c), ""); err != nil {
 			return c, err
 		}
-		ev.note(fmt.Sprintf("stage 1 of 2: %s, in %s", first.Method.ID, first.Run.Dir))
+		ev.Say(fmt.Sprintf("stage 1 of 2: %s, in %s", first.Method.ID, first.Run.Dir))
 		release, err := onlyWriter(first.Run.Dir, procs, ev)
 		if err != nil {
 			return c, fmt.Errorf("stage 1: %w", err)
@@ -58,6 +58,6 @@ func twoStages(ctx context.Context, c config.Config, o RunOptions) (config.Confi
 		return c, errors.New("stage 1 left no model; remove " + first.Run.Dir + " and start again")
 	}
 	c.Model.Init = first.Run.Dir
-	ev.note("stage 2 of 2: " + c.Method.ID + ", from the best weights of stage 1")
+	ev.Say("stage 2 of 2: " + c.Method.ID + ", from the best weights of stage 1")
 	return c, nil
 }

@@ -72,7 +72,8 @@ func (t *trainer) halve(v *view, err error) bool {
 		return false
 	}
 	t.p.Micro = (n + 1) / 2
-	t.ev.note(fmt.Sprintf("out of memory at step %d: from here on %d images at a time, with the gradients of a batch added up%s", t.p.Step+1, t.p.Micro, t.batchNormNote()))
+	t.ev.Say(fmt.Sprintf("out of memory at step %d: from here on %d images at a time, with the gradients of a batch "+
+		"added up%s", t.p.Step+1, t.p.Micro, t.batchNormNote()))
 	return true
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/metric"
-	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/network"
 	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -44,33 +44,28 @@ type session struct {
 	device torch.Device // where the run computes
 	where  string       // that in words, with the reason
 
-	cacheBytes int64 // for decoded images
+	net network.Options
 
-	procs *Processes    // that share the run; nil for a single one
-	saved *model.Config // of a model that is only scored; nil: it is to train
+	procs *Processes // that share the run; nil for a single one
 
 	latent, betas, maps bool // what the loss reads beside logits
 }
 
 // newSession looks the method up. ds may lack what the method needs; checkLabels says so.
 func newSession(c config.Config, ds *data.Dataset, ev Events) (*session, error) {
-	m, err := method.Lookup(c.Method.ID)
+	net, err := network.Prepare(c, ds, ev)
 	if err != nil {
 		return nil, err
 	}
-	e := m.Loss
+	e := net.Method.Loss
 	set := c.Parameters(e)
 	if err := expectedPositives(c, e, ds, set, ev); err != nil {
 		return nil, err
 	}
 	s := &session{
-		c: c, ds: ds, ev: ev, method: m, entry: e, train: ds.Rows(data.Train), random: random.New(c.Run.Seed),
-		cacheBytes: int64(c.Data.Cache.MB) << 20,
+		c: c, ds: ds, ev: ev, method: net.Method, entry: e, train: ds.Rows(data.Train), random: random.New(c.Run.Seed),
+		torch: net.Generator, device: net.Device, where: net.Where, net: net,
 	}
-	if s.device, s.where, err = compute.Choose(c.Run.Device); err != nil {
-		return nil, err
-	}
-	compute.PrepareCard(s.device)
 	if s.values, err = e.ResolveForm(c.Method.DataSet, set, c.Method.Form); err != nil {
 		return nil, err
 	}
@@ -83,7 +78,7 @@ func newSession(c config.Config, ds *data.Dataset, ev Events) (*session, error) 
 		return nil, err
 	}
 	s.latent, s.betas, s.maps = e.Needs&loss.Latents != 0, e.Needs&loss.BetaParameters != 0, e.Needs&loss.ScoreMaps != 0
-	return s, torch.Try(func() { s.torch = torch.NewGenerator(int64(c.Run.Seed)) })
+	return s, nil
 }
 
 // draws are those of a head with latents: the loss's exact logarithms of enhanced labels stay finite.
@@ -149,8 +144,8 @@ type learner interface {
 	// linear are the inputs [n, D] of the training rows by place, and the weight and bias, of a model that is a linear map
 	// and nothing else; nil for any other.
 	linear() (x, weight, bias *torch.Tensor)
-	// outputs computes scores and features of rows in one pass.
-	outputs(ctx context.Context, rows []int) (*Outputs, error)
+	// photoBytes is the room for decoded photos on the device.
+	photoBytes() int64
 	// syncBatchNorm makes live batch normalisation use the statistics of all processes, and says whether there is any.
 	syncBatchNorm() bool
 	// save writes the model as it is now.
@@ -378,7 +373,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 	if err := t.dir.Curves(rec, hasVal); err != nil {
 		return err
 	}
-	t.ev.epoch(rec)
+	t.ev.Ended(rec)
 	t.p.Done = t.finished(rec, hasVal)
 	t.p = position{Epoch: n + 1, Step: t.p.Step, Micro: t.p.Micro, Best: t.p.Best, Bad: t.p.Bad, Epochs: t.p.Epochs, Done: t.p.Done, Trace: t.p.Trace, Skipped: t.p.Skipped}
 	return t.saver.endOfEpoch(rec)
@@ -470,14 +465,14 @@ func (t *trainer) batches(ctx context.Context, clock func()) error {
 			all := time.Since(begun)
 			at := t.progress(n, usable, float64(seen)/all.Seconds())
 			at.Waited = (all - worked).Seconds() / all.Seconds()
-			t.ev.step(at)
+			t.ev.Tell(at)
 		}
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
 	if t.c.Model.Mode == config.Frozen {
-		t.ev.step(t.progress(n, usable, float64(seen)/time.Since(begun).Seconds()))
+		t.ev.Tell(t.progress(n, usable, float64(seen)/time.Since(begun).Seconds()))
 	}
 	return nil
 }
@@ -545,16 +540,17 @@ func (s *session) valObserved() bool {
 // scoringNotes say what the scores of a run mean where they are not those of full labels.
 func (s *session) scoringNotes() {
 	if len(s.ds.Rows(data.Val)) == 0 {
-		s.ev.note("val mAP: n/a, because no row is a validation row; the last epoch's model is kept")
+		s.ev.Say("val mAP: n/a, because no row is a validation row; the last epoch's model is kept")
 	} else if s.valObserved() && slices.Contains(shown(s.ds, s.ds.Rows(data.Val)), -1) {
-		s.ev.note("val mAP is against the observed labels, positive and negative; what is not known does not count")
+		s.ev.Say("val mAP is against the observed labels, positive and negative; what is not known does not count")
 	} else if s.valObserved() {
-		s.ev.note("val mAP is against the observed labels, where what is not observed counts as absent: it is lower than with full labels, and chooses the epoch")
+		s.ev.Say("val mAP is against the observed labels, where what is not observed counts as absent: it is lower than " +
+			"with full labels, and chooses the epoch")
 	}
 	if s.c.Data.NoTest {
-		s.ev.note("test mAP: n/a, because the run leaves the test part alone (no_test)")
+		s.ev.Say("test mAP: n/a, because the run leaves the test part alone (no_test)")
 	} else if len(s.ds.Rows(data.Test)) == 0 || !labelled(s.ds, data.Test) {
-		s.ev.note("test mAP: n/a, because no test row has full labels")
+		s.ev.Say("test mAP: n/a, because no test row has full labels")
 	}
 }
 

@@ -35,7 +35,7 @@ func Verify(ctx context.Context, dir string, ev Events) (*Verification, error) {
 		return nil, err
 	}
 	c.Run.Dir = ""
-	if c, err = prepare(c); err != nil {
+	if c, err = c.Ready(); err != nil {
 		return nil, err
 	}
 	c.Run.MaxSteps = len(want)

@@ -18,20 +18,20 @@ const strongView = 1
 // strong turns the images of a view into their strongly augmented, normalised tensor. Its flips are drawn apart from
 // the weak view's. Draws depend on (seed, epoch, row), nothing else.
 func (f *fineTune) strong(v *view, epoch int) (*torch.Tensor, error) {
-	per := 3 * f.size * f.size
+	per := 3 * f.Size * f.Size
 	n := len(v.places)
 	x := make([]byte, n*per)
-	p := f.c.Method.Strong(f.size)
+	p := f.c.Method.Strong(f.Size)
 	for i := range n {
 		at := v.from + i
-		img := &pixel.RGB{W: f.size, H: f.size, Pix: append([]byte(nil), v.images.Images[at]...)}
+		img := &pixel.RGB{W: f.Size, H: f.Size, Pix: append([]byte(nil), v.images.Images[at]...)}
 		img, err := p.Apply(img, augment.Draw(uint64(f.c.Run.Seed), epoch, v.images.Rows[at], strongView))
 		if err != nil {
 			return nil, fmt.Errorf("the strong view of %s: %w", f.ds.Images[v.images.Rows[at]], err)
 		}
 		copy(x[i*per:(i+1)*per], img.Pix)
 	}
-	return input.Normalize(torch.FromSlice(x, n, f.size, f.size, 3).Send(f.device), nil, input.Options{ChannelsLast: true})
+	return input.Normalize(torch.FromSlice(x, n, f.Size, f.Size, 3).Send(f.device), nil, input.Options{ChannelsLast: true})
 }
 
 // twoViews runs weak and strong images [B, 3, S, S] through the model at once and fills both logits, and the embeddings
@@ -46,11 +46,11 @@ func (f *fineTune) twoViews(v *view, weak *torch.Tensor, epoch int, b *loss.Batc
 	half := func(t *torch.Tensor, i int) *torch.Tensor { return t.Narrow(0, i*n, n) }
 	var z, embedded *torch.Tensor
 	if f.entry.Needs&loss.Embeddings != 0 {
-		if z, embedded = model.Embed(f.model, both); embedded != nil {
+		if z, embedded = model.Embed(f.Model, both); embedded != nil {
 			v.weak, v.strong = half(embedded, 0), half(embedded, 1)
 		}
 	} else {
-		z = f.model.Forward(both)
+		z = f.Model.Forward(both)
 	}
 	b.Logits, b.Strong = half(z, 0), half(z, 1)
 	return nil
@@ -64,10 +64,10 @@ func (f *fineTune) threeViews(v *view, weak *torch.Tensor, epoch int, b *loss.Ba
 	if err != nil {
 		return err
 	}
-	h := f.model.Head()
-	maps := torch.Linear(f.model.FeatureMap(weak).Permute(0, 2, 3, 1), h.Weight, h.Bias).Permute(0, 3, 1, 2)
+	h := f.Model.Head()
+	maps := torch.Linear(f.Model.FeatureMap(weak).Permute(0, 2, 3, 1), h.Weight, h.Bias).Permute(0, 3, 1, 2)
 	b.Logits = maps.MeanDim([]int{2, 3}, false)
-	b.Strong = f.model.Forward(strong)
+	b.Strong = f.Model.Forward(strong)
 	rows := make([]int, len(v.places))
 	for i, p := range v.places {
 		rows[i] = f.train[p]
@@ -77,7 +77,7 @@ func (f *fineTune) threeViews(v *view, weak *torch.Tensor, epoch int, b *loss.Ba
 		var mask *torch.Tensor
 		mask, _, err = f.method.Mask(f.values).Keep(maps.ToDType(torch.Float32), observed, weak.Size(2), weak.Size(3))
 		if err == nil {
-			v.masked = f.model.Forward(weak.Mul(mask.ToDType(weak.DType())))
+			v.masked = f.Model.Forward(weak.Mul(mask.ToDType(weak.DType())))
 		}
 	})
 	return err

@@ -10,7 +10,7 @@ import (
 func onlyWriter(dir string, procs *Processes, ev Events) (release func() error, err error) {
 	var l *onewriter.Lock
 	if dir != "" && procs.Rank() == 0 {
-		l, err = rundir.Lock(dir, ev.note)
+		l, err = rundir.Lock(dir, ev.Say)
 	}
 	if _, err := procs.first(err, ""); err != nil {
 		return nil, err

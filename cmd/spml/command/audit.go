@@ -19,8 +19,8 @@ import (
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/audit"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/rundir"
-	"github.com/gospml/gospml/spml/train"
 )
 
 // auditRecord is audit.json: what the audit rests on, for its import.
@@ -360,7 +360,7 @@ func openAudited(dir string) (*data.Dataset, *auditRecord, error) {
 		return nil, nil, err
 	}
 	c.Data.Path, c.Data.Options = rec.Data, rec.Options
-	ds, err := train.OpenData(rec.Run, c)
+	ds, err := evaluate.OpenData(rec.Run, c)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -19,7 +20,7 @@ func newEval() *cobra.Command {
 		part, progress string
 		asJSON         bool
 		share          float64
-		o              train.EvalOptions
+		o              evaluate.Options
 	)
 	cmd := &cobra.Command{
 		Use:   "eval RUN",
@@ -44,7 +45,7 @@ func newEval() *cobra.Command {
 			if share != 0 {
 				return pseudoPositives(cmd, args[0], split, share, r.events())
 			}
-			rep, err := train.EvaluateOn(cmd.Context(), args[0], o, r.events())
+			rep, err := evaluate.Run(cmd.Context(), args[0], o, r.events())
 			r.clear()
 			if err != nil {
 				return err
@@ -92,7 +93,7 @@ func pseudoPositives(cmd *cobra.Command, run string, part data.Split, share floa
 	if !(share > 0 && share <= 1) {
 		return usageError{fmt.Errorf("--pseudo-positives %v: want a share above 0 and up to 1", share)}
 	}
-	ds, sc, err := train.Score(cmd.Context(), run, part, ev)
+	ds, sc, err := evaluate.Score(cmd.Context(), run, part, ev)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/internal/plain"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -48,7 +49,7 @@ func calibrate(cmd *cobra.Command, run, progress string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	classes, err := train.Calibrate(cmd.Context(), run, r.events())
+	classes, err := evaluate.Calibrate(cmd.Context(), run, r.events())
 	r.clear()
 	if err != nil {
 		return nil, err

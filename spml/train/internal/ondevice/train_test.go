@@ -23,11 +23,13 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/data/shapes"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/network"
 	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/dist"
@@ -500,25 +502,26 @@ func TestTrainedModel(t *testing.T) {
 	c := settingsOf(photos(t, 64), "an")
 	o := do(t, c, device)
 	for _, part := range []data.Split{data.Val, data.Test} {
-		r, err := train.Evaluate(context.Background(), o.run, part, train.Events{})
+		r, err := evaluate.Run(context.Background(), o.run, evaluate.Options{Part: part}, train.Events{})
 		require.NoError(t, err)
 		require.InDelta(t, o.maps[len(o.maps)-2+int(part-data.Val)], r.MAP, 30)
 	}
 	photo, err := os.ReadFile(filepath.Join(c.Data.Path, "images", "003.png"))
 	require.NoError(t, err)
 	type use struct {
-		report      *train.Report
-		outputs     *train.Outputs
+		report      *evaluate.Report
+		outputs     *network.Outputs
 		labels      []model.Label
 		explanation *model.Explanation
 	}
 	var uses [2]use
 	for i, d := range []string{"cpu", device} {
 		u := &uses[i]
-		u.report, err = train.EvaluateOn(context.Background(), o.run, train.EvalOptions{Part: data.Test, Device: d}, train.Events{})
+		on := evaluate.Options{Part: data.Test, Device: d}
+		u.report, err = evaluate.Run(context.Background(), o.run, on, train.Events{})
 		require.NoError(t, err)
 		var ds *data.Dataset
-		ds, u.outputs, err = train.ComputeOutputs(context.Background(), o.run, train.OutputsOptions{Device: d}, train.Events{})
+		ds, u.outputs, err = evaluate.Outputs(context.Background(), o.run, evaluate.OutputsOptions{Device: d}, train.Events{})
 		require.NoError(t, err)
 		require.NoError(t, ds.Close())
 		tagger, err := model.OpenTagger(filepath.Join(o.run, "model"), model.TaggerOptions{Device: d})

@@ -11,6 +11,7 @@ import (
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/evaluate"
 	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/train"
@@ -38,7 +39,7 @@ func TestMethodsWithoutReference(t *testing.T) {
 			res, err := train.Run(context.Background(), c, train.RunOptions{})
 			require.NoError(t, err)
 			require.Greater(t, res.Best.TestMAP, m.mAP)
-			again, err := train.Evaluate(context.Background(), c.Run.Dir, 2, train.Events{})
+			again, err := evaluate.Run(context.Background(), c.Run.Dir, evaluate.Options{Part: 2}, train.Events{})
 			require.NoError(t, err)
 			require.InDelta(t, res.Best.TestMAP, again.MAP, 1e-6, "the saved head scores as the best epoch did")
 		})

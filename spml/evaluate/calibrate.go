@@ -1,15 +1,13 @@
-package train
+package evaluate
 
 import (
 	"context"
 
 	"github.com/gospml/gospml/data"
-	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/model"
-	"github.com/gospml/gospml/spml/rundir"
-	"github.com/gospml/gospml/torch"
+	"github.com/gospml/gospml/spml/progress"
 )
 
 // ClassThreshold is the threshold that Calibrate chose for a class.
@@ -23,16 +21,9 @@ type ClassThreshold struct {
 // Calibrate chooses for each class of a run the threshold with the highest F1 on the run's validation part, which must
 // have full labels. A class without positives there keeps the model's threshold. Nothing is written; Export takes the
 // result.
-func Calibrate(ctx context.Context, dir string, ev Events) ([]ClassThreshold, error) {
-	c, err := rundir.Read(dir)
+func Calibrate(ctx context.Context, dir string, ev progress.Events) ([]ClassThreshold, error) {
+	c, err := settings(dir, Options{})
 	if err != nil {
-		return nil, err
-	}
-	c.Run.Device = config.DeviceAuto
-	if c, err = c.Resolve(); err != nil {
-		return nil, err
-	}
-	if err := torch.Available(); err != nil {
 		return nil, err
 	}
 	var out []ClassThreshold
@@ -41,7 +32,7 @@ func Calibrate(ctx context.Context, dir string, ev Events) ([]ClassThreshold, er
 		if err != nil {
 			return err
 		}
-		ds, sc, _, err := scoreSaved(ctx, dir, c, EvalOptions{Part: data.Val}, ev)
+		ds, sc, _, err := scoreSaved(ctx, dir, c, Options{Part: data.Val}, ev)
 		if err != nil {
 			return err
 		}

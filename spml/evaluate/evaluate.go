@@ -1,4 +1,6 @@
-package train
+// Package evaluate applies the saved model of a run to a data set: scores, reports, outputs for further work, and
+// thresholds for each class.
+package evaluate
 
 import (
 	"context"
@@ -9,14 +11,17 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/compute"
+	"github.com/gospml/gospml/spml/internal/fault"
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/model"
+	"github.com/gospml/gospml/spml/network"
+	"github.com/gospml/gospml/spml/progress"
 	"github.com/gospml/gospml/spml/rundir"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// Report is what Evaluate finds on one part of a run's data.
+// Report is what Run finds on one part of a run's data.
 type Report struct {
 	Run    string  `json:"run"`
 	Part   string  `json:"part"`
@@ -38,8 +43,8 @@ type ClassAP struct {
 	Positives int     `json:"positives"`
 }
 
-// EvalOptions say on what a saved model is scored.
-type EvalOptions struct {
+// Options say on what a saved model is scored.
+type Options struct {
 	Part data.Split
 	// another data set than the run's, in any format of data.Open, with the run's classes; empty: the run's
 	Data        string
@@ -49,17 +54,11 @@ type EvalOptions struct {
 	EXIF   string // apply or ignore; empty: as the run was trained
 }
 
-// Evaluate scores the saved model of a run on a part of its data.
-func Evaluate(ctx context.Context, dir string, part data.Split, ev Events) (*Report, error) {
-	return EvaluateOn(ctx, dir, EvalOptions{Part: part}, ev)
-}
-
-// EvaluateOn scores the saved model of a run on a part of its own or of another data set. The other set's classes are
-// found by name, where it names them, and must be the run's.
-func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Report, error) {
+// settings are those of a run for its saved model, on the data and the device of o.
+func settings(dir string, o Options) (config.Config, error) {
 	c, err := rundir.Read(dir)
 	if err != nil {
-		return nil, err
+		return c, err
 	}
 	if o.Data != "" {
 		c.Data.Path, c.Data.Options = o.Data, o.DataOptions
@@ -69,9 +68,16 @@ func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Rep
 		c.Data.EXIF = o.EXIF
 	}
 	if c, err = c.Resolve(); err != nil {
-		return nil, err
+		return c, err
 	}
-	if err := torch.Available(); err != nil {
+	return c, torch.Available()
+}
+
+// Run scores the saved model of a run on a part of its own or of another data set. The other set's classes are
+// found by name, where it names them, and must be the run's.
+func Run(ctx context.Context, dir string, o Options, ev progress.Events) (*Report, error) {
+	c, err := settings(dir, o)
+	if err != nil {
 		return nil, err
 	}
 	var r *Report
@@ -89,7 +95,7 @@ func EvaluateOn(ctx context.Context, dir string, o EvalOptions, ev Events) (*Rep
 }
 
 // decide counts the decisions at the thresholds of the saved model.
-func (r *Report) decide(dir string, ds *data.Dataset, sc *Scores) error {
+func (r *Report) decide(dir string, ds *data.Dataset, sc *rundir.Scores) error {
 	mc, err := model.ReadConfig(dir + "/model")
 	if err != nil {
 		return err
@@ -111,59 +117,52 @@ func (r *Report) decide(dir string, ds *data.Dataset, sc *Scores) error {
 
 // Score gives the scores of the saved model of a run on a part of its data, and the data set, closed: its labels and
 // names stay.
-func Score(ctx context.Context, dir string, part data.Split, ev Events) (ds *data.Dataset, sc *Scores, err error) {
-	c, err := rundir.Read(dir)
+func Score(ctx context.Context, dir string, part data.Split, ev progress.Events) (
+	ds *data.Dataset, sc *rundir.Scores, err error) {
+	c, err := settings(dir, Options{})
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Run.Device = config.DeviceAuto
-	if c, err = c.Resolve(); err != nil {
-		return nil, nil, err
-	}
-	if err := torch.Available(); err != nil {
-		return nil, nil, err
-	}
 	err = compute.Guard(func() (err error) {
-		ds, sc, _, err = scoreSaved(ctx, dir, c, EvalOptions{Part: part}, ev)
+		ds, sc, _, err = scoreSaved(ctx, dir, c, Options{Part: part}, ev)
 		return err
 	})
 	return ds, sc, err
 }
 
 // scoreSaved scores a part of a data set by the saved model of a run. The data set comes back closed; its labels stay.
-func scoreSaved(
-	ctx context.Context,
-	dir string,
-	c config.Config,
-	o EvalOptions,
-	ev Events,
-) (_ *data.Dataset, _ *Scores, broken []data.Broken, err error) {
+func scoreSaved(ctx context.Context, dir string, c config.Config, o Options, ev progress.Events) (
+	_ *data.Dataset, _ *rundir.Scores, broken []data.Broken, err error) {
 	ds, l, err := openSaved(ctx, dir, c, o.Data, ev)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	defer ds.Close()
-	defer l.close()
+	defer l.Close()
 	rows := ds.Rows(o.Part)
-	if !labelled(ds, o.Part) || len(rows) == 0 {
-		return nil, nil, nil, fmt.Errorf("%w: %s has no %v rows with full labels", ErrData, ds.Name, o.Part)
+	if !ds.FullyLabelled(rows) || len(rows) == 0 {
+		return nil, nil, nil, fmt.Errorf("%w: %s has no %v rows with full labels", fault.ErrData, ds.Name, o.Part)
 	}
-	sc, err := l.scores(ctx, o.Part.String(), 0, rows)
+	sc, err := l.Scores(ctx, o.Part.String(), 0, rows)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return ds, sc, l.broken(), nil
+	return ds, sc, l.Broken(), nil
+}
+
+// scorer is a saved model on a data set.
+type scorer interface {
+	Scores(ctx context.Context, phase string, epoch int, rows []int) (*rundir.Scores, error)
+	Outputs(ctx context.Context, rows []int) (*network.Outputs, error)
+	Freeze() // before outputs: takes a form for inference, where there is one
+	Broken() []data.Broken
+	Close() error
 }
 
 // openSaved opens the saved model of a run on the data set of c; from is the data set where it is another than the
 // run's, else "". The caller closes both.
-func openSaved(
-	ctx context.Context,
-	dir string,
-	c config.Config,
-	from string,
-	ev Events,
-) (_ *data.Dataset, _ learner, err error) {
+func openSaved(ctx context.Context, dir string, c config.Config, from string, ev progress.Events) (
+	_ *data.Dataset, _ scorer, err error) {
 	mc, err := model.ReadConfig(dir + "/model")
 	if err != nil {
 		return nil, nil, err
@@ -181,29 +180,28 @@ func openSaved(
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := newSession(c, ds, ev)
+	options, err := network.Prepare(c, ds, ev)
 	if err != nil {
 		return nil, nil, err
 	}
 	if mc.FeaturesOnly {
-		s.latent = false // a saved head is a linear one
-		f := &frozen{session: s}
-		if err := f.loadFeatures(ctx); err != nil {
+		f, err := network.Store(ctx, options)
+		if err != nil {
 			return nil, nil, err
 		}
-		f.weight, f.bias = sd["weight"], sd["bias"]
+		f.Weight, f.Bias = compute.To(sd["weight"], options.Device), compute.To(sd["bias"], options.Device)
 		return ds, f, nil
 	}
-	s.c.Model.Weights, s.saved = "", &mc // the saved model has them
-	n, err := newNetwork(s)
+	options.Config.Model.Weights, options.Saved = "", &mc // the saved model has them
+	n, err := network.New(options)
 	if err != nil {
 		return nil, nil, err
 	}
-	model.Fit(n.model, sd)
-	if _, err := nn.LoadStateDict(n.model, sd, true); err != nil {
-		return nil, nil, errors.Join(err, n.close())
+	model.Fit(n.Model, sd)
+	if _, err := nn.LoadStateDict(n.Model, sd, true); err != nil {
+		return nil, nil, errors.Join(err, n.Close())
 	}
-	return ds, &fineTune{network: n}, nil
+	return ds, n, nil
 }
 
 // openFor opens the data set of c, which must have the model's classes; from is its name where it is another than the
@@ -215,12 +213,13 @@ func openFor(mc *model.Config, c config.Config, from string) (ds *data.Dataset, 
 		ds, err = c.Data.Open(mc.LabelNames...)
 	}
 	if err == nil && !slices.Equal(ds.Classes, mc.LabelNames) {
-		err = errors.Join(fmt.Errorf("%w: the classes of %s are not those of the model, in the same order", ErrData, ds.Name), ds.Close())
+		err = errors.Join(fmt.Errorf("%w: the classes of %s are not those of the model, in the same order", fault.ErrData,
+			ds.Name), ds.Close())
 	}
 	return ds, err
 }
 
-func report(dir string, part data.Split, ds *data.Dataset, sc *Scores, broken []data.Broken) (*Report, error) {
+func report(dir string, part data.Split, ds *data.Dataset, sc *rundir.Scores, broken []data.Broken) (*Report, error) {
 	ap, err := sc.PerClass(ds, ds.Labels)
 	if err != nil {
 		return nil, err

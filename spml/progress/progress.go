@@ -1,4 +1,5 @@
-package train
+// Package progress tells a caller how a run, or a pass over images, goes on.
+package progress
 
 import (
 	"context"
@@ -14,7 +15,7 @@ import (
 type Events struct {
 	Note  func(text string) // decisions worth one line: which weights, what batch normalisation does
 	Step  func(Step)
-	Epoch func(EpochRecord)
+	Epoch func(rundir.EpochRecord)
 }
 
 // Step is one optimiser step, or one batch of another phase.
@@ -31,30 +32,30 @@ type Step struct {
 	CardBytes int64   `json:"card_bytes,omitempty"` // that the run has of the card's memory; 0 on the CPU
 }
 
-// EpochRecord is one row of metrics.csv.
-type EpochRecord = rundir.EpochRecord
-
-func (e *Events) note(text string) {
+// Say tells a decision worth one line.
+func (e *Events) Say(text string) {
 	if e.Note != nil {
 		e.Note(text)
 	}
 }
 
-func (e *Events) step(s Step) {
+// Tell tells of a step.
+func (e *Events) Tell(s Step) {
 	if e.Step != nil {
 		e.Step(s)
 	}
 }
 
-func (e *Events) epoch(r EpochRecord) {
+// Ended tells that an epoch is over.
+func (e *Events) Ended(r rundir.EpochRecord) {
 	if e.Epoch != nil {
 		e.Epoch(r)
 	}
 }
 
-// logger gives what the image loader says (a broken image, a full cache) to Note; without one it goes to slog's
+// Logger gives what the image loader says (a broken image, a full cache) to Note; without one it goes to slog's
 // default.
-func (e *Events) logger() *slog.Logger {
+func (e *Events) Logger() *slog.Logger {
 	if e.Note == nil {
 		return nil
 	}
