@@ -88,7 +88,7 @@ func (t *Table) markdown(w io.Writer) error {
 	if t.noTest() {
 		rows = t.byValidation
 	}
-	return cmp.Or(rows(w), t.selections(w), t.beside(w))
+	return cmp.Or(rows(w), t.markdownParts(w))
 }
 
 func (t *Table) byTest(w io.Writer) error {
@@ -150,54 +150,12 @@ func (r *Row) test(mean, sd float64, pm string) string {
 	return spread(mean, sd, len(r.Seeds), pm)
 }
 
-// selections says how the rows of a tuned table were chosen.
-func (t *Table) selections(w io.Writer) error {
-	b := t.Budget
-	if b == nil {
-		return nil
-	}
-	fmt.Fprintf(w, `
-Settings were chosen by validation mAP alone, mean over seeds %s, which no row above has; then test was scored, once.
-Search: %d settings, %d runs, %v of training; test: %d runs, %v.
-
-| method | chosen | val mAP | of its own settings | tried | training | grid |
-|---|---|---|---|---|---|---|
-`, join(b.Seeds, "%d"), b.Settings, b.Runs, seconds(b.Seconds), b.TestRuns, seconds(b.TestSeconds))
-	for _, r := range t.Rows {
-		x := r.Selection
-		if x == nil {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "| %s | %s | %s | %.2f | %d | %v | %s |\n", r.Name, x.text(), spread(x.ValMean,
-			x.ValSD, len(b.Seeds), " ± "), x.OwnVal, x.Tried, seconds(x.Seconds), x.Source); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // text are the chosen settings in a line.
 func (x *Selection) text() string {
 	if len(x.Chosen) == 0 {
 		return "its own settings"
 	}
 	return settingsText(x.Chosen)
-}
-
-// beside lays numbers from elsewhere beside ours.
-func (t *Table) beside(w io.Writer) error {
-	if len(t.Beside) == 0 {
-		return nil
-	}
-	fmt.Fprint(w, "\nNumbers from elsewhere beside ours (percent where the metric is an mAP):\n\n| method | metric | "+
-		"ours | elsewhere | its interval | difference | source |\n|---|---|---|---|---|---|---|\n")
-	for _, n := range t.Beside {
-		if _, err := fmt.Fprintf(w, "| %s | %s | %s | %.2f | %s | %s | %s |\n", cell(n.Method), cell(n.Metric),
-			n.ours(" ± "), n.Mean, n.interval(), n.difference(), cell(n.Source)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // cell keeps a text of others in one cell of a Markdown table.

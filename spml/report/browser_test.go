@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"net/http"
@@ -234,4 +235,50 @@ func TestReportInBrowser(t *testing.T) {
 		defer b.mu.Unlock()
 		return len(b.logged) > 0 && len(b.requests) > 1
 	}, 30*time.Second, 20*time.Millisecond)
+}
+
+// A tuned comparison's page shows how settings were chosen, and numbers from elsewhere: what a person reads there is
+// what the screen says.
+func TestTunedInBrowser(t *testing.T) {
+	b := newTab(t)
+	dir := t.TempDir()
+	v, err := compare.Methods([]string{"an", "em"})
+	require.NoError(t, err)
+	o := compare.Options{Variants: v, Seeds: []uint32{1200}, Dir: dir, Replicates: 20, Settings: map[string]any{
+		"data": "shapes", "data_options": "train=64,val=16,test=16", "image_size": 16, "epochs": 1,
+	}}
+	table, err := compare.Tune(t.Context(), o, compare.Tuning{Seeds: []uint32{101, 102}, Grids: []compare.Grid{
+		{Source: "none"}, {Source: "a <b>test</b>", Stages: [][]map[string]any{{{"params.alpha": 0.9}, {"lr": 1e-2}}}},
+	}})
+	require.NoError(t, err)
+	low, high := 40.5, 41.5
+	table.Lay([]compare.Number{
+		{Method: "em", Metric: compare.TestMAP, Mean: 41, Low: &low, High: &high, Source: "a | b"},
+		{Method: "unheard of", Metric: compare.TestMAP, Mean: 39, Source: "another program"},
+	})
+	var saved, screen bytes.Buffer
+	require.NoError(t, table.Write(&saved, "json"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "table.json"), saved.Bytes(), 0o644))
+	require.NoError(t, table.Write(&screen, "md"))
+
+	b.look(t, write(t, []string{dir}, Options{Photos: -1}), "tuned", []string{"table", "part-0", "part-1"})
+	for i, first := range []string{"Settings were chosen by validation mAP alone, mean over seeds 101 102, which no row " +
+		"above has; test stayed hidden until every choice was made and was scored once. Search: ",
+		"Numbers from elsewhere beside ours"} {
+		part := `document.getElementById("part-` + itoa(i) + `")`
+		text := eval[string](t, b, part+`.querySelector(".note").innerText`)
+		require.Contains(t, text, first)
+		require.Contains(t, screen.String(), "\n"+text+"\n")
+		rows := eval[[][]string](t, b, `[...`+part+`.querySelectorAll("tr")].map(r => [...r.children].map(c => c.innerText))`)
+		require.Len(t, rows, 3)
+		for _, cells := range rows {
+			for k, c := range cells {
+				cells[k] = strings.ReplaceAll(c, "|", `\|`)
+			}
+			require.Contains(t, screen.String(), "\n| "+strings.Join(cells, " | ")+" |\n")
+		}
+	}
+	for _, row := range table.Rows {
+		require.Contains(t, eval[string](t, b, `document.getElementById("part-0").innerText`), row.Selection.Source)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/gospml/gospml/internal/chart"
+	"github.com/gospml/gospml/spml/compare"
 )
 
 // page is what the template reads.
@@ -16,6 +17,7 @@ type page struct {
 	Notes           []string
 	Table           []tableRow
 	Measure         string // the table's first column
+	Parts           []compare.Part
 	Curves          []template.HTML
 	Pseudo          []template.HTML
 	Classes         []classRow

@@ -193,7 +193,7 @@ func (p *page) several(ctx context.Context, paths []string, o Options) error {
 		{"Baseline", unit(baseline), t.Rows[0].Name},
 		{"Runs", fmt.Sprint(len(runs) * seeds), count(len(runs), "method") + ", " + count(seeds, "seed")},
 	}
-	p.Table = table(t)
+	p.Table, p.Parts = table(t), t.Parts()
 	p.Curves = append(p.Curves, comparisonCurves(t, groups, all)...)
 	p.ByClass = byClass(groups, all)
 	p.fill(runs)
