@@ -9,19 +9,19 @@
 // from which the second (…Kept) has everything without another exponential.
 #pragma once
 
-// Σ σ(z).
+// Σ σ(z) of the labels that are not known to be negative: in z, y. Those have no part in the number of positives that is expected.
 template <class V>
 struct Count {
   static constexpr int logits = 1;
   static constexpr bool kept = false, selects = false;
   GOSPML_FN explicit Count(const double*) {}
   GOSPML_FN void operator()(const V* in, V*, V* sum) const {
-    const V e = exp_neg(absolute(in[0])), r = reciprocal(V(1) + e);
-    sum[0] = sum[0] + select(in[0] >= V(0), r, e * r);
+    const V e = exp_neg(absolute(in[0])), r = reciprocal(V(1) + e), er = e * r;
+    sum[0] = sum[0] + select(in[1] == V(-1), er * V(0), select(in[0] >= V(0), r, er));
   }
 };
 
-// Σ σ(z), and σ(-|z|) into the output.
+// The same, and σ(-|z|) into the output.
 template <class V>
 struct Keep {
   static constexpr int logits = 1;
@@ -29,12 +29,12 @@ struct Keep {
   GOSPML_FN explicit Keep(const double*) {}
   GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
     const V e = exp_neg(absolute(in[0])), r = reciprocal(V(1) + e), er = e * r;
-    sum[0] = sum[0] + select(in[0] >= V(0), r, er);
+    sum[0] = sum[0] + select(in[1] == V(-1), er * V(0), select(in[0] >= V(0), r, er));
     out[0] = er;
   }
 };
 
-// Expected positive regularisation: in z, y; sn where y = 1, sp where y = -1. The regulariser's derivative is slope·p·n.
+// Expected positive regularisation: in z, y; sn where y = 1, sp where y = -1. The regulariser's derivative is slope·p·n, but 0 where y = -1.
 template <class V>
 struct Epr : Logs<V> {
   V scale, slope;
@@ -44,7 +44,7 @@ struct Epr : Logs<V> {
     const auto pos = y == V(1), neg = y == V(-1);
     const V none = c.pos * V(0);
     sum[0] = sum[0] + select(pos, c.pos, select(neg, c.neg, none));
-    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, none)) + slope * (c.r * c.er);
+    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, none)) + select(neg, none, slope * (c.r * c.er));
   }
 };
 template <class V>
@@ -131,7 +131,7 @@ struct Gpr : Logs<V> {
     const V value = select(up, v4 * (rho * c.pos + rest * c.neg), select(down, v * c.neg, v * (k * a2 + other * a3)));
     const V grad = select(up, v4 * (rho * c.dpos + rest * c.dneg), select(down, v * c.dneg, v * (other * n3 * c.p - k * p2 * c.n)));
     sum[0] = sum[0] + select(pos, c.pos, select(neg, c.neg, value));
-    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, grad)) + slope * (c.r * c.er);
+    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, grad)) + select(neg, c.l * V(0), slope * (c.r * c.er));
   }
 };
 template <class V>
@@ -149,21 +149,20 @@ struct Role : Logs<V> {
   GOSPML_FN explicit Role(const double* a) : Logs<V>(a[0]), scale(V(a[1])), slope_z(V(a[2])), slope_u(V(a[3])) {}
   GOSPML_FN void operator()(const V* in, V* out, V* sum) const { terms(this->ce(in[0]), this->ce(in[1]), in[2], out, sum); }
   GOSPML_FN void terms(const CrossEntropy<V>& c, const CrossEntropy<V>& d, V y, V* out, V* sum) const {
-    const auto pos = y == V(1);
-    const V rz = slope_z * (c.r * c.er), ru = slope_u * (d.r * d.er);
+    const auto pos = y == V(1), neg = y == V(-1);
+    const V none = c.l * V(0) + d.l * V(0);
+    const V rz = select(neg, none, slope_z * (c.r * c.er)), ru = select(neg, none, slope_u * (d.r * d.er));
     if (this->exact) {
       // The label counts for both sides: towards 1, towards 0 or not at all.
-      const auto known = either(pos, y == V(-1));
+      const auto known = either(pos, neg);
       const Side<V> s(c, pos, true), t(d, pos, true);
-      const V none = c.l * V(0) + d.l * V(0), sz = select(known, s.slope, none), su = select(known, t.slope, none);
+      const V sz = select(known, s.slope, none), su = select(known, t.slope, none);
       sum[0] = sum[0] + select(known, s.value + t.value, none) + (c.cross(d.p, d.n) + d.cross(c.p, c.n));
       const V apart = c.p - d.p;
       out[0] = scale * (s.by_logit(pos, sz) + apart) + rz;
       out[1] = scale * (t.by_logit(pos, su) - apart) + ru;
       return;
     }
-    const auto neg = y == V(-1);
-    const V none = c.pos * V(0) + d.pos * V(0);
     sum[0] = sum[0] + select(pos, c.pos + d.pos, select(neg, c.neg + d.neg, none)) + (d.p * c.pos + d.n * c.neg) + (c.p * d.pos + c.n * d.neg);
     out[0] = scale * (select(pos, c.dpos, select(neg, c.dneg, none)) + d.p * c.dpos + d.n * c.dneg) + rz;
     out[1] = scale * (select(pos, d.dpos, select(neg, d.dneg, none)) + c.p * d.dpos + c.n * d.dneg) + ru;

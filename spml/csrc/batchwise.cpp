@@ -23,15 +23,15 @@ Tensor empty_gradient(const Tensor& z, bool want, const Rows& rows) {
 
 std::vector<Tensor> outputs(bool want, std::initializer_list<Tensor> g) { return want ? std::vector<Tensor>(g) : std::vector<Tensor>(); }
 
-// R_k = ((m̂-k)/C)², m̂ the mean over the rows of the sum of p, and what its derivative has before p·n.
+// R_k = ((m̂-k)/C)², m̂ the mean over the rows of the sum of p where y is not -1, and what its derivative has before p·n there.
 struct CountRegulariser {
   double value = 0, slope = 0;
   bool kept = false; // σ(-|z|) is in the gradient
-  CountRegulariser(const Tensor& z, const Rows& rows, double k, const Tensor& gradient) {
+  CountRegulariser(const Tensor& z, const Tensor& y, const Rows& rows, double k, const Tensor& gradient) {
     const double b = static_cast<double>(rows.count), c = static_cast<double>(z.size(1));
     if (rows.count == 0 || z.size(1) == 0) return;
     kept = gradient.defined() && gradient.numel() == z.numel() && gradient.scalar_type() == wide_type(z);
-    const double off = (kept ? Pass{BATCHWISE_keep, {z}, {gradient}, {}} : Pass{BATCHWISE_count, {z}, {}, {}}).run(rows)[0] / b - k;
+    const double off = (kept ? Pass{BATCHWISE_keep, {z, y}, {gradient}, {}} : Pass{BATCHWISE_count, {z, y}, {}, {}}).run(rows)[0] / b - k;
     value = off / c * (off / c);
     slope = 2 * off / (c * c * b);
   }
@@ -46,7 +46,7 @@ Two epr_cpu(const Tensor& logits, const Tensor& labels, double k, double eps, in
   const Tensor z = logits.contiguous(), y = plain_labels(labels, z);
   const double scale = scale_of(op, reduction, rows.count, z.size(1));
   Tensor g = empty_gradient(z, want, rows);
-  const CountRegulariser reg(z, rows, k, g);
+  const CountRegulariser reg(z, y, rows, k, g);
   const double main = scale * Pass{reg.kept ? BATCHWISE_epr_kept : BATCHWISE_epr, {z, y}, outputs(want, {g}), {eps, scale, reg.slope}}.run(rows)[0];
   return {number(main + reg.value, wide_type(z)), std::move(g)};
 }
@@ -77,7 +77,7 @@ Two gpr_cpu(const Tensor& logits, const Tensor& labels, const Tensor& pseudo, do
   const Tensor z = logits.contiguous(), y = plain_labels(labels, z), l = plain_labels(pseudo, z);
   const double scale = scale_of(op, reduction, rows.count, z.size(1));
   Tensor g = empty_gradient(z, want, rows);
-  const CountRegulariser reg(z, rows, m, g);
+  const CountRegulariser reg(z, y, rows, m, g);
   const Pass p{reg.kept ? BATCHWISE_gpr_kept : BATCHWISE_gpr, {z, y, l}, outputs(want, {g}), {eps, scale, eta * reg.slope, w, b, mu, sigma, q2, q3, lo, hi, rho}};
   const double main = scale * p.run(rows)[0];
   return {number(main + eta * reg.value, wide_type(z)), std::move(g)};
@@ -98,7 +98,7 @@ Three role_cpu(const Tensor& logits, const Tensor& estimates, const Tensor& labe
   const bool any = want || want_u;
   Tensor gz = empty_gradient(z, any, rows), gu = empty_gradient(u, any, rows);
   const bool direct = gz.scalar_type() == wide_type(z) && gu.scalar_type() == wide_type(z);
-  const CountRegulariser rz(z, rows, k, direct ? gz : Tensor()), ru(u, rows, k, direct ? gu : Tensor());
+  const CountRegulariser rz(z, y, rows, k, direct ? gz : Tensor()), ru(u, y, rows, k, direct ? gu : Tensor());
   const Pass p{rz.kept && ru.kept ? BATCHWISE_role_kept : BATCHWISE_role, {z, u, y}, outputs(any, {gz, gu}), {eps, scale / 2, rz.slope / 2, ru.slope / 2}};
   const double main = scale / 2 * p.run(rows)[0], reg = (rz.value + ru.value) / 2;
   return {number(main + reg, wide_type(z)), std::move(gz), std::move(gu)};

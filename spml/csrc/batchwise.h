@@ -5,7 +5,7 @@
 
 // X(name, functor, inputs, outputs, sums)
 #define GOSPML_BATCHWISE(X) \
-  X(count, Count, 1, 0, 1)  \
+  X(count, Count, 2, 0, 1)  \
   X(epr, Epr, 2, 1, 1)      \
   X(vlpl, Vlpl, 3, 1, 1)    \
   X(gpr, Gpr, 3, 1, 1)      \
@@ -15,7 +15,7 @@
 
 // Passes whose outputs hold σ(-|z|) of the logits when they begin, which `keep` has left there.
 #define GOSPML_KEPT(X)          \
-  X(keep, Keep, 1, 1, 1)        \
+  X(keep, Keep, 2, 1, 1)        \
   X(epr_kept, EprKept, 2, 1, 1) \
   X(gpr_kept, GprKept, 3, 1, 1) \
   X(role_kept, RoleKept, 3, 2, 1)

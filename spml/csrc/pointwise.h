@@ -10,7 +10,7 @@
 #define GOSPML_POINTWISE(X) \
   X(an, An, 1, "float neg_weight=1.") \
   X(an_masked, AnMasked, 2, "float keep=1.") \
-  X(an_ls, AnLs, 1, "float pos_target=0.9, float neg_target=0.1") \
+  X(an_ls, AnLs, 1, "float pos_target=0.9, float neg_target=0.1, float known_target=0.1") \
   X(entmin, EntMin, 1, "float strength=0.01, float with_an=0.") \
   X(em, Em, 1, "float alpha=0.2") \
   X(em_apl, EmApl, 1, "float alpha=0.2, float beta=0.02") \

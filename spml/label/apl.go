@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/gospml/gospml/spml/loss"
 	"github.com/gospml/gospml/torch"
 )
 
@@ -27,13 +28,13 @@ type APLConfig struct {
 // come from the caller, who should use the images as they are.
 type APL struct {
 	None
-	Labels *torch.Tensor // [N, C]: 1, 0, or -s
+	Labels *torch.Tensor // [N, C]: 1, 0, -s, or loss.KnownNegative
 
 	config APLConfig
 	quota  []int // per class and round
 }
 
-// NewAPL starts from observed labels [N, C] in {1, 0}. The dtype, float32 or float64, is that of the soft labels.
+// NewAPL starts from observed labels [N, C] in {1, 0, -1}. The dtype, float32 or float64, is that of the soft labels.
 func NewAPL(observed *torch.Tensor, dtype torch.DType, c APLConfig) (*APL, error) {
 	if err := matrix("observed labels", observed); err != nil {
 		return nil, err
@@ -43,7 +44,8 @@ func NewAPL(observed *torch.Tensor, dtype torch.DType, c APLConfig) (*APL, error
 	}
 	a := &APL{config: c}
 	err := build(func(s *torch.Arena) {
-		a.Labels = s.Keep(observed.ToDType(dtype).Clone())
+		y := observed.ToDType(dtype)
+		a.Labels = s.Keep(y.MaskedFill(y.EqScalar(-1), loss.KnownNegative))
 		for _, u := range torch.ToSlice[int64](a.Labels.EqScalar(0).SumDim([]int{0}, false)) {
 			a.quota = append(a.quota, int(c.Theta*float64(u)/float64(c.Epochs-c.Warmup)))
 		}

@@ -98,7 +98,8 @@ func ExpectedPositiveCounts(observed *torch.Tensor, k float64) ([]int, error) {
 }
 
 // ExpectedNegatives marks, for each class, the N-N_c images with the lowest average among those without an observed
-// positive (all of them where they are fewer): int8 [N, C]. Ties go to the lower row.
+// positive (all of them where they are fewer): int8 [N, C]. Ties go to the lower row. Images known not to have the class
+// are among the N-N_c, whatever their average, so that they take no place of a possible positive.
 func ExpectedNegatives(average, observed *torch.Tensor, positives []int) (mask *torch.Tensor, err error) {
 	if err := matrix("averages", average); err != nil {
 		return nil, err
@@ -118,7 +119,9 @@ func ExpectedNegatives(average, observed *torch.Tensor, positives []int) (mask *
 		torch.NoGrad(func() {
 			torch.Scope(func(s *torch.Arena) {
 				free := observed.EqScalar(1).LogicalNot()
-				_, order := average.Detach().MaskedFill(free.LogicalNot(), math.Inf(1)).SortStable(true, 0, false)
+				ranked := average.Detach().MaskedFill(free.LogicalNot(), math.Inf(1)).
+					MaskedFill(observed.EqScalar(-1), math.Inf(-1))
+				_, order := ranked.SortStable(true, 0, false)
 				places := torch.Arange(int64(0), int64(n), int64(1), torch.Int64, order.Device()).Unsqueeze(1).ExpandAs(order)
 				rank := order.ZerosLike().Scatter(0, order, places)
 				mask = s.Keep(rank.Lt(torch.Upload(rank.Device(), take)).LogicalAnd(free).ToDType(torch.Int8))

@@ -40,7 +40,7 @@ func lookup(table *torch.Tensor, rows []int) (t *torch.Tensor, err error) {
 	return t, err
 }
 
-// raise sets table[rows] to 1 where marked.
+// raise sets table[rows] to 1 where marked, but for labels that are known to be negative.
 func raise(table *torch.Tensor, rows []int, marked *torch.Tensor) error {
 	ids, err := index(rows, table)
 	if err != nil {
@@ -51,7 +51,7 @@ func raise(table *torch.Tensor, rows []int, marked *torch.Tensor) error {
 		torch.Scope(func(*torch.Arena) {
 			now := table.IndexSelect(0, ids)
 			if bad = same("marks", marked, now); bad == nil {
-				table.IndexCopy_(0, ids, now.MaskedFill(marked.NeScalar(0), 1))
+				table.IndexCopy_(0, ids, now.MaskedFill(marked.NeScalar(0).LogicalAnd(now.NeScalar(-1)), 1))
 			}
 		})
 	})

@@ -2,6 +2,7 @@ package label
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/gospml/gospml/torch"
 )
@@ -49,11 +50,13 @@ func ShareThresholds(shares *torch.Tensor, cutoff float64) *torch.Tensor {
 }
 
 // TopLabels are pseudo-labels [B, C] of 0 and 1 from scores [B, C]: the observed positives and those of a row's top
-// scores that reach their threshold [C]. counts [B] says in which rows one of the top scores does.
+// scores that reach their threshold [C]. counts [B] says in which rows one of the top scores does. Labels that are known
+// to be negative are none of the top ones.
 func TopLabels(scores, observed, thresholds *torch.Tensor, top int) (labels, counts *torch.Tensor) {
-	_, best := scores.Topk(top, 1, true, true)
+	negative := observed.EqScalar(-1)
+	_, best := scores.MaskedFill(negative, math.Inf(-1)).Topk(top, 1, true, true)
 	picked := torch.Zeros(scores.Shape(), torch.Bool, scores.Device()).ScatterValue(1, best, true)
-	reached := picked.LogicalAnd(scores.Ge(thresholds))
+	reached := picked.LogicalAnd(scores.Ge(thresholds)).LogicalAnd(negative.LogicalNot())
 	return reached.LogicalOr(observed.EqScalar(1)).ToDType(scores.DType()), reached.AnyDim(1,
 		false).ToDType(scores.DType())
 }

@@ -14,7 +14,7 @@ type Batch struct {
 	Observed *torch.Tensor // y in {1, 0, -1}: positive, unknown, negative
 	Full     *torch.Tensor // t in {1, 0}
 	Pseudo   *torch.Tensor // ℓ in {1, 0, -1}; only read where y = 0
-	Labels   *torch.Tensor // Y of asymmetric pseudo-labelling: 1, 0, or -s for a negative with soft target s
+	Labels   *torch.Tensor // Y of asymmetric pseudo-labelling: 1, 0, -s for a negative with soft target s, KnownNegative
 	Estimate *torch.Tensor // u: logits of ROLE's estimates
 	Negative *torch.Tensor // ẑ of expected negatives: 1 where an unknown label counts as negative
 	Average  *torch.Tensor // h: running average of the scores, before this visit

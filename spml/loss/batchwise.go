@@ -65,7 +65,8 @@ func (b *Batch) withoutRows() *Batch {
 
 // reportRegularised reports main and reg of value = main + weight·reg, reg = R_k(p).
 func reportRegularised(b *Batch, value *torch.Tensor, k, weight float64) {
-	reg := countRegulariser(b.withoutRows().Z(), k)
+	c := b.withoutRows()
+	reg := countRegulariser(c.Z(), c.Observed, k)
 	b.report("main", value.Sub(reg.MulScalar(weight)))
 	b.report("reg", reg)
 }

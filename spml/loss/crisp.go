@@ -15,7 +15,7 @@ func init() {
 		Notes: "Experimental: no code is public, and the paper trains a modification of the risk whose formula the " +
 			"text at hand does not hold. This is its eq. (7) on a batch, which stands for all photos; the sum over classes " +
 			"is the formula's own, whatever the reduction. A class without an estimate is left out. Known negatives count " +
-			"neither for the mean nor for the estimate; their own loss is their mean score. Parts: positive_part, " +
+			"0 in the mean over all photos, as in the estimate; their own loss is their mean score. Parts: positive_part, " +
 			"alignment_part.",
 		Params: []Param{
 			{Name: "warmup", Doc: "epochs of AN before the risk",
@@ -41,7 +41,8 @@ func init() {
 				p, miss := z.Sigmoid(), z.Neg().Sigmoid()
 				seen := columnMean(b.Observed.EqScalar(1), miss)
 				positives := prior.Mul(seen).MulScalar(2)
-				alignment := columnMean(b.Observed.NeScalar(-1), p).Sub(prior).Abs()
+				counted := torch.Where(b.Observed.EqScalar(-1), p.MulScalar(0), p)
+				alignment := counted.MeanDim([]int{0}, false).Sub(prior).Abs()
 				b.report("positive_part", positives)
 				b.report("alignment_part", alignment)
 				return known.Mul(positives.Add(alignment)).Add(columnMean(b.Observed.EqScalar(-1), p)).Sum()

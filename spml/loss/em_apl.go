@@ -2,13 +2,16 @@ package loss
 
 import "github.com/gospml/gospml/torch"
 
+// KnownNegative is a known negative in Batch.Labels, where -1 is a negative with soft target 1.
+const KnownNegative = -2
+
 // Entropy maximisation with asymmetric pseudo-labelling.
 func init() {
 	mustRegister(Entry{
 		ID:      "em-apl",
 		Aliases: []string{"apl", "em+apl", "asymmetric-pseudo-labeling"},
 		Title:   "entropy maximisation with asymmetric pseudo-labels",
-		Formula: "sn where Y = 1; -α·H(p) where Y = 0; β·(s·sn + (1-s)·sp) where Y = -s < 0",
+		Formula: "sn where Y = 1; sp where Y = -2, a known negative; -α·H(p) where Y = 0; β·(s·sn + (1-s)·sp) where Y = -s < 0",
 		Source:  "Zhou et al. 2022",
 		Notes:   "s is constant: the score at the time a label was given. The labels come from a pass over the whole training set after each epoch from the warm-up on. The released pass uses the shuffled, mirrored training loader and gives no label at all to a set that fits in one batch; its last round, after the last epoch, is not used. A score that underflows to 0 leaves its label unknown.",
 		Params: []Param{
@@ -27,7 +30,8 @@ func init() {
 				y := like(b.Labels, z)
 				soft := SoftCrossEntropy(z, y.Neg(), o.LogEps).MulScalar(v["beta"])
 				unknown := Entropy(z, o.LogEps).MulScalar(-v["alpha"])
-				return o.Reduce(torch.Where(y.EqScalar(1), Positive(z, o.LogEps), torch.Where(y.LtScalar(0), soft, unknown)))
+				known := torch.Where(y.EqScalar(KnownNegative), Negative(z, o.LogEps), soft)
+				return o.Reduce(torch.Where(y.EqScalar(1), Positive(z, o.LogEps), torch.Where(y.LtScalar(0), known, unknown)))
 			}, nil
 		},
 		Fused: pointwise("em_apl", func(b *Batch) (first, second *torch.Tensor) { return b.Labels, nil },

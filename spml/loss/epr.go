@@ -11,7 +11,7 @@ func init() {
 		Title:      "expected positive regularisation",
 		Formula:    "y·sn, plus R_k = ((m̂-k)/C)² with m̂ the mean number of predicted positives of the batch",
 		Source:     "Cole et al. 2021",
-		Notes:      "m̂ belongs to the batch, so results depend on its size; R_k is not scaled by the reduction. GR's and AEVLP's repositories have a function of this name without the regulariser. Parts: main, reg.",
+		Notes:      "m̂ belongs to the batch, so results depend on its size; R_k is not scaled by the reduction. Known negatives have sp and count 0 in m̂. GR's and AEVLP's repositories have a function of this name without the regulariser. Parts: main, reg.",
 		Params:     []Param{expectedPositives("k")},
 		Forms:      map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
 		Needs:      Observed,
@@ -20,7 +20,7 @@ func init() {
 			return func(b Batch) *torch.Tensor {
 				z := b.Z()
 				terms := observedOnly(b.Observed, z, Positive(z, o.LogEps), Negative(z, o.LogEps))
-				main, reg := o.Reduce(terms), countRegulariser(z, v["k"])
+				main, reg := o.Reduce(terms), countRegulariser(z, b.Observed, v["k"])
 				b.report("main", main)
 				b.report("reg", reg)
 				return main.Add(reg)

@@ -22,10 +22,11 @@ func init() {
 		ID:      "hill",
 		Aliases: []string{"hill-loss"},
 		Title:   "Hill loss",
-		Formula: "(1-p_m)^γ·(-log p_m) with p_m = σ(z-m) where y = 1, else (λ-p)·p²",
+		Formula: "(1-p_m)^γ·(-log p_m) with p_m = σ(z-m) where y = 1, sp where y = -1, else (λ-p)·p²",
 		Source:  "Zhang et al. 2021 (Simple and Robust Loss Design)",
 		Notes: "The official class sums (form code); GR's paper and code take plain sn for positives and the mean " +
-			"(positive=ce). GR's Table 1 prints the branches with wrong signs. The focal weight is differentiated.",
+			"(positive=ce). GR's Table 1 prints the branches with wrong signs. The focal weight is differentiated. The branch forgives confident scores of labels that are assumed to be negative; " +
+			"known ones have sp.",
 		Params: append(
 			focalMargin(),
 			Param{
@@ -46,7 +47,7 @@ func init() {
 					m := z.SubScalar(v["margin"])
 					pos = focalPositive(m, m, v["gamma"], o.LogEps)
 				}
-				return o.Reduce(torch.Where(b.Observed.EqScalar(1), pos, hillNegative(z, v["lam"])))
+				return o.Reduce(ByLabel(b.Observed, pos, Negative(z, o.LogEps), hillNegative(z, v["lam"])))
 			}, nil
 		},
 		Fused: pointwise("hill", observedLabels, fixed(func(v Values) []float64 {

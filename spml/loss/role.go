@@ -18,7 +18,7 @@ func init() {
 		Title:      "regularised online label estimation",
 		Formula:    "½(L_f + L_g): L_f = y·sn + sg(θ)·sn + (1-sg(θ))·sp plus R_k(p), L_g the same with p and θ = σ(u) exchanged",
 		Source:     "Cole et al. 2021",
-		Notes:      "Observed positives enter twice. The table of u is one dense parameter: with Adam every step moves all its rows. SMILE's and MIME's copies take the classifier's cross term only where y = 0; here it is Cole's. LinearInit trains head and table on frozen features first and hands both over from the best validation epoch. R_k is not scaled by the reduction. Parts: reg, the mean of both regularisers.",
+		Notes:      "Observed positives enter twice. The table of u is one dense parameter: with Adam every step moves all its rows. SMILE's and MIME's copies take the classifier's cross term only where y = 0; here it is Cole's. LinearInit trains head and table on frozen features first and hands both over from the best validation epoch. R_k is not scaled by the reduction. A known negative enters twice too, with sp and σ(-u), has its cross terms, and counts 0 in both m̂; the L48 benchmark's ROLE counts it. Parts: reg, the mean of both regularisers.",
 		Params: []Param{expectedPositives("k"), {
 			Name: "table", Choices: []string{"auto", "dense", "lazy"},
 			Doc: "how θ's table takes Adam's steps (read by the estimator): all rows in each, or a batch's alone, which is " +
@@ -39,7 +39,7 @@ func init() {
 					t, f := other.Sigmoid(), other.Neg().Sigmoid()
 					return o.Reduce(observedOnly(b.Observed, z, pos, neg).Add(t.Mul(pos)).Add(f.Mul(neg)))
 				}
-				reg := countRegulariser(z, v["k"]).Add(countRegulariser(u, v["k"])).MulScalar(0.5)
+				reg := b.bothCounts(z, u, v["k"])
 				b.report("reg", reg)
 				return half(z, like(b.frozen().Estimate.Detach(), z)).Add(half(u, b.constants())).MulScalar(0.5).Add(reg)
 			}, nil
@@ -50,8 +50,13 @@ func init() {
 				return func(b *Batch, _ *torch.Tensor) {
 					c := b.withoutRows()
 					z := c.Z()
-					b.report("reg", countRegulariser(z, v["k"]).Add(countRegulariser(like(c.Estimate, z), v["k"])).MulScalar(0.5))
+					b.report("reg", c.bothCounts(z, like(c.Estimate, z), v["k"]))
 				}
 			}),
 	})
+}
+
+// bothCounts is the mean of the two regularisers, of the scores σ(z) and of the estimates σ(u).
+func (b *Batch) bothCounts(z, u *torch.Tensor, k float64) *torch.Tensor {
+	return countRegulariser(z, b.Observed, k).Add(countRegulariser(u, b.Observed, k)).MulScalar(0.5)
 }

@@ -92,7 +92,7 @@ func init() {
 		WholeBatch: true,
 		Aliases:    []string{"smile-pred"},
 		Title:      "label enhancement, classifier step",
-		Formula:    "W·(τ·sn + (1-τ)·sp) of z/T, τ = μ·sg(d) + (1-μ)·d₂, d₂ = 1 where y = 1, p₀ elsewhere; W = 1 where y = 1, else 1/(C-1) or rate",
+		Formula:    "W·(τ·sn + (1-τ)·sp) of z/T, τ = μ·sg(d) + (1-μ)·d₂, d₂ = 1 where y = 1, p₀ elsewhere; W = 1 where y = 1, else 1/(C-1) or rate; sp where y = -1",
 		Source:     "Xu et al. 2022 (SMILE), released code",
 		Notes:      "The target of an observed positive is μ·d + 1-μ, not 1. Part: target.",
 		Params: []Param{
@@ -117,7 +117,7 @@ func init() {
 					rate = 1 / float64(max(z.Size(1)-1, 1))
 				}
 				terms := SoftCrossEntropy(z, target, o.LogEps)
-				return o.Reduce(torch.Where(y, terms, terms.MulScalar(rate)))
+				return o.Reduce(ByLabel(b.Observed, terms, Negative(z, o.LogEps), terms.MulScalar(rate)))
 			}, nil
 		},
 	})

@@ -25,7 +25,7 @@ func smoothed(v Values) (pos, neg float64) {
 
 func targets(v Values) []float64 {
 	pos, neg := smoothed(v)
-	return []float64{pos, neg}
+	return []float64{pos, neg, neg}
 }
 
 // Assume negative with smoothed targets.
@@ -54,7 +54,7 @@ func init() {
 		ID:      "n-ls",
 		Aliases: []string{"negative-label-smoothing"},
 		Title:   "assume negative with smoothed negatives",
-		Formula: "sn where y = 1, else ε·sn + (1-ε)·sp",
+		Formula: "sn where y = 1, sp where y = -1, else ε·sn + (1-ε)·sp",
 		Source:  "Zhou et al. 2022, supplement",
 		Notes:   "No released code. VLPL's table has one COCO value for LS and N-LS.",
 		Params:  smoothing("paper, em Sec. C.3: N-LS coefficient", perData(0.3, 0.1, 0.1, 0.1))[:1],
@@ -63,9 +63,10 @@ func init() {
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
 				z := b.Z()
-				return o.Reduce(torch.Where(b.Observed.EqScalar(1), Positive(z, o.LogEps), CrossEntropy(z, v["ls_coef"], o.LogEps)))
+				smooth := CrossEntropy(z, v["ls_coef"], o.LogEps)
+				return o.Reduce(ByLabel(b.Observed, Positive(z, o.LogEps), Negative(z, o.LogEps), smooth))
 			}, nil
 		},
-		Fused: pointwise("an_ls", observedLabels, fixed(func(v Values) []float64 { return []float64{1, v["ls_coef"]} })),
+		Fused: pointwise("an_ls", observedLabels, fixed(func(v Values) []float64 { return []float64{1, v["ls_coef"], 0} })),
 	})
 }

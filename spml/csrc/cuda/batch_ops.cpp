@@ -135,9 +135,9 @@ struct Pass {
   }
 };
 
-// R_k = ((m̂-k)/C)², m̂ the mean over the rows of the sum of p: numbers[at + 1], and what its derivative has before p·n: numbers[at + 2]. numbers[at] is the scale.
-void count_regulariser(Problem& p, const Tensor& z, double k, int at) {
-  const Tensor partial = Pass{BATCHWISE_count, {z}, {}, {}, {}}.run(p.mask);
+// R_k = ((m̂-k)/C)², m̂ the mean over the rows of the sum of p where y is not -1: numbers[at + 1], and what its derivative has before p·n: numbers[at + 2]. numbers[at] is the scale.
+void count_regulariser(Problem& p, const Tensor& z, const Tensor& y, double k, int at) {
+  const Tensor partial = Pass{BATCHWISE_count, {z, y}, {}, {}, {}}.run(p.mask);
   cuda::Tally t = p.tally(cuda::Tally::kRegulariser, partial, at);
   t.k = k;
   C10_CUDA_CHECK(cuda::run_tally(t));
@@ -153,7 +153,7 @@ Two epr(const Tensor& logits, const Tensor& labels, double k, double eps, int64_
   const c10::cuda::CUDAGuard guard(logits.device());
   const Tensor z = logits.contiguous(), y = plain_labels(labels, z);
   Problem p(op, r, z, reduction);
-  count_regulariser(p, z, k, 0);
+  count_regulariser(p, z, y, k, 0);
   Tensor g = gradient(z, want);
   const Tensor sums = Pass{BATCHWISE_epr, {z, y}, {g}, {eps}, {p.late_scale(1), {2, 1, p.number(2)}}}.run(p.mask, p.scale);
   return {p.loss(sums, 1, {{1, 1.0}}), std::move(g)};
@@ -182,7 +182,7 @@ Two gpr(const Tensor& logits, const Tensor& labels, const Tensor& pseudo, double
   const c10::cuda::CUDAGuard guard(logits.device());
   const Tensor z = logits.contiguous(), y = plain_labels(labels, z), l = plain_labels(pseudo, z);
   Problem p(op, r, z, reduction);
-  count_regulariser(p, z, m, 0);
+  count_regulariser(p, z, y, m, 0);
   Tensor g = gradient(z, want);
   const Tensor sums = Pass{BATCHWISE_gpr, {z, y, l}, {g}, {eps, 0, 0, w, b, mu, sigma, q2, q3, lo, hi, rho}, {p.late_scale(1), {2, eta, p.number(2)}}}.run(p.mask, p.scale);
   return {p.loss(sums, 1, {{1, eta}}), std::move(g)};
@@ -200,8 +200,8 @@ Three role(const Tensor& logits, const Tensor& estimates, const Tensor& labels, 
   const c10::cuda::CUDAGuard guard(logits.device());
   const Tensor z = logits.contiguous(), u = beside(estimates, z), y = plain_labels(labels, z);
   Problem p(op, r, z, reduction);
-  count_regulariser(p, z, k, 0);
-  count_regulariser(p, u, k, 3);
+  count_regulariser(p, z, y, k, 0);
+  count_regulariser(p, u, y, k, 3);
   const bool any = want || want_u;
   Tensor gz = gradient(z, any), gu = gradient(u, any);
   const Tensor sums = Pass{BATCHWISE_role, {z, u, y}, {gz, gu}, {eps}, {p.late_scale(1, 0.5), {2, 0.5, p.number(2)}, {3, 0.5, p.number(5)}}}.run(p.mask, p.scale);

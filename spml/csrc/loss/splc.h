@@ -1,4 +1,4 @@
-// SPLC: focal⁺ of z-m where y = 1 and of z-m' where y = 0 and σ(z) > τ, else focal⁻ of z, or Hill's negative branch.
+// SPLC: focal⁺ of z-m where y = 1 and of z-m' where y = 0 and σ(z) > τ, else focal⁻ of z, or Hill's branches for unknown and known negatives.
 #pragma once
 
 template <class V>
@@ -34,6 +34,8 @@ struct Splc : Logs<V> {
     const V f = power(s.x, s.lx, gamma), value = f * s.value, grad = s.by_logit(pos, f * (s.slope + slope * s.rest * s.value));
     if (!hill) return {value, grad};
     const V p2 = c.p * c.p;
-    return {select(pos, value, (lam - c.p) * p2), select(pos, grad, (V(2) * lam - V(3) * c.p) * p2 * c.n)};
+    const auto neg = y == V(-1);
+    return {select(pos, value, select(neg, c.neg, (lam - c.p) * p2)),
+            select(pos, grad, select(neg, c.dneg, (V(2) * lam - V(3) * c.p) * p2 * c.n))};
   }
 };
