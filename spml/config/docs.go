@@ -23,7 +23,10 @@ var docs = map[string]string{
 	"form":          "the loss as printed (paper) or as released (code), where they differ from the default",
 	"log_eps":       "epsilon inside logarithms, as in the released code (0: exact)",
 	"latent_dim":    "length of a class's latent in mime and smile (default 256)",
-	"queue_size":    "with lac: pairs of embeddings that are remembered (default 512; -1: none)",
+	"group_weight": "weight of a further loss that draws photos of one group (data option groups) to the group's " +
+		"running scores, with any method (default 0: none; l48 has a parameter)",
+	"group_rate": "share of a step's scores in those of a photo's group (default 0.001)",
+	"queue_size": "with lac: pairs of embeddings that are remembered (default 512; -1: none)",
 	"strong_view": "while fine-tuning with plc, lac or ignore, what changes the second view: lac (default: flip, " +
 		"Cutout, RandAugment, jitter, grey), lac-paper (no jitter, no grey), crop (flip and crop: colours stay) or ignore " +
 		"(default of ignore: flip and three operations of torchvision's RandAugment)",

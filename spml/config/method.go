@@ -25,6 +25,10 @@ type Method struct {
 	Expected  string `yaml:"expected_positives,omitempty"`
 	LatentDim int    `yaml:"latent_dim,omitempty" range:"0 4096"`
 	QueueSize int    `yaml:"queue_size,omitempty" range:"-1 1048576"`
+	// GroupWeight is α of the groups' term of the L48 benchmark, beside the method's own loss; 0 = none. GroupRate is η,
+	// the share of a step's scores in those of a group.
+	GroupWeight float64 `yaml:"group_weight,omitempty" range:"0 1e30"`
+	GroupRate   float64 `yaml:"group_rate,omitempty" range:"0 1"`
 	// StrongView is how methods that compare two views change the second one while fine-tuning; one of StrongViews.
 	StrongView string `yaml:"strong_view,omitempty"`
 }
@@ -87,6 +91,14 @@ func (m *Method) resolve(c *Config) (*method.Method, error) {
 	}
 	if found.Needs(loss.Latents) {
 		def(&m.LatentDim, 256)
+	}
+	switch {
+	case m.GroupWeight == 0 && m.GroupRate != 0:
+		return nil, wrong("group_rate is the rate of the groups' scores; give group_weight too")
+	case m.GroupWeight != 0 && found.Needs(loss.GroupScores):
+		return nil, wrong("%s has parameters for groups: --param group_weight=%v", m.ID, m.GroupWeight)
+	case m.GroupWeight != 0:
+		def(&m.GroupRate, 0.001)
 	}
 	return found, nil
 }

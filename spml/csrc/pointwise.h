@@ -18,7 +18,8 @@
   X(asl, Asl, 1, "float gamma_pos=0., float gamma_neg=2., float margin=0.2, float detach=1., float clamp=0.") \
   X(hill, Hill, 1, "float margin=1., float gamma=2., float lam=1.5") \
   X(splc, Splc, 1, "float tau=0.6, float margin=1., float gamma=2., float corrected_margin=0., float hill=0., float lam=1.5") \
-  X(gr, Gr, 1, "float w=0., float b=-2., float mu=0.5, float sigma=2., float q1=0., float q2=0.01, float q3=1.")
+  X(gr, Gr, 1, "float w=0., float b=-2., float mu=0.5, float sigma=2., float q1=0., float q2=0.01, float q3=1.") \
+  X(l48, L48, 2, "float base=0., float unknown=1., float target=0.05, float neg_a=1., float neg_b=0., float group=0.")
 
 namespace spml {
 

@@ -21,6 +21,21 @@ type Estimator interface {
 	Groups() []Group
 }
 
+// As finds an estimator of type T: e, or what it changes labels by (Unwrap).
+func As[T any](e Estimator) (found T, ok bool) {
+	for e != nil {
+		if found, ok = e.(T); ok {
+			return found, true
+		}
+		w, wraps := e.(interface{ Unwrap() Estimator })
+		if !wraps {
+			break
+		}
+		e = w.Unwrap()
+	}
+	return found, false
+}
+
 // Step is a batch, or a part of one, as an estimator sees it.
 type Step struct {
 	Batch  *loss.Batch

@@ -2,6 +2,7 @@ package label
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/gospml/gospml/torch"
 )
@@ -14,12 +15,10 @@ type GroupConfig struct {
 }
 
 // Groups are running scores Q [G, C] of groups of photos that share labels: Q_g ← (1-η)·Q_g + η·p of the group's
-// photos
-// in a batch. They start at 1 for labels that a photo of the group shows.
+// photos in a batch. They start at 1 for labels that a photo of the group shows.
 //
-// Source: the L48 benchmark, 2025. Its code looks at the first photo of a group only, and only while group numbers
-// have no
-// gap; here all photos of all groups count.
+// Source: the L48 benchmark, 2025. Its code looks at the first photo of a group only, and only while group numbers have
+// no gap; here all photos of all groups count.
 type Groups struct {
 	None
 	c    GroupConfig
@@ -93,6 +92,12 @@ func (r *Groups) Update(at, scores *torch.Tensor) error {
 	})
 }
 
+// Unwrap is what changes the labels beside it.
+func (r *Groups) Unwrap() Estimator { return r.more }
+
+// Groups are the parameters of what changes the labels beside it.
+func (r *Groups) Groups() []Group { return r.more.Groups() }
+
 // Start begins an epoch.
 func (r *Groups) Start(epoch int) error { return r.more.Start(epoch) }
 
@@ -107,7 +112,11 @@ func (r *Groups) After(s *Step) error {
 	if err := r.more.After(s); err != nil {
 		return err
 	}
-	return r.Update(r.of.IndexSelect(0, s.At), s.Batch.Logits.Detach().Sigmoid())
+	z := s.Batch.Logits
+	if z == nil {
+		z = s.Batch.Maps.MeanDim([]int{2, 3}, false)
+	}
+	return r.Update(r.of.IndexSelect(0, s.At), z.Detach().Sigmoid())
 }
 
 // End ends an epoch.
@@ -126,6 +135,17 @@ func (r *Groups) State() State {
 		s.Numbers["more."+k] = v
 	}
 	return s
+}
+
+// SavedBeside are the numbers of what changes the labels beside Groups, out of those of Groups' state.
+func SavedBeside(numbers map[string]float64) map[string]float64 {
+	own := map[string]float64{}
+	for k, v := range numbers {
+		if name, beside := strings.CutPrefix(k, "more."); beside {
+			own[name] = v
+		}
+	}
+	return own
 }
 
 // LoadState restores them.

@@ -77,7 +77,6 @@ func observedAndPseudo(b *Batch) []*torch.Tensor {
 
 // fusedLargeLoss is the fused form of ll-r (correct = false), ll-ct and ll-cp (permanent).
 func fusedLargeLoss(correct, permanent bool) *FusedForm {
-	record, forward := torch.NewOperator("spml::large_loss", ""), torch.NewOperator("spml::large_loss_fwd", "")
 	return &FusedForm{Op: "spml::large_loss", New: func(v Values, o Options) Pass {
 		semantics := v.whole("semantics")
 		flips := permanent && semantics != Released
@@ -87,76 +86,83 @@ func fusedLargeLoss(correct, permanent bool) *FusedForm {
 			}
 			return LargeLossCount(b.Epoch, b.Logits.Numel(), v["delta_rel"], flips, semantics)
 		}
-		fill := func(c *torch.OperatorCall, b *Batch) {
-			c.Tensor(b.Logits)
-			c.Tensor(b.Observed)
-			c.Int(count(b))
-			c.Bool(correct)
-			c.Bool(semantics != Recommended)
-			c.Bool(b.Report != nil)
-			c.Float(o.LogEps)
-			c.Int(o.Reduction.code())
-		}
-		tell := func(b *Batch, marks *torch.Tensor) {
-			if b.Report == nil {
-				return
+		return largeLossPass(correct, semantics, count, o, func(b *Batch, marks *torch.Tensor) {
+			k := min(count(b), b.Logits.Numel())
+			modified, flipped := marks.GtScalar(0), marks.EqScalar(2)
+			if semantics == BoostLU {
+				flipped = modified
 			}
-			torch.NoGrad(func() {
-				k := min(count(b), b.Logits.Numel())
-				modified, flipped := marks.GtScalar(0), marks.EqScalar(2)
-				if semantics == BoostLU {
-					flipped = modified
-				}
-				if semantics != Recommended && k > 0 {
-					z := b.Z()
-					u := torch.Where(b.Observed.EqScalar(1), Positive(z, o.LogEps), Negative(z, o.LogEps))
-					u = u.Mul(mask(b.Observed.EqScalar(0), z))
-					top, _ := u.Flatten(0, -1).Topk(k, 0, true, true)
-					b.report("threshold", top.Select(0, k-1))
-				}
-				if count(b) > 0 {
-					b.report("corrections", flipped)
-				}
-				if !flips {
-					flipped = flipped.ZerosLike()
-				}
-				b.report("modified", modified)
-				b.report("permanent_flips", flipped)
-			})
-		}
-		return Pass{
-			Value: func(b *Batch) *torch.Tensor {
-				if b.Rows != nil { // k and the selection are those of the rows that count
-					b = b.withoutRows()
-					if b.Logits.Numel() == 0 {
-						return b.Z().Sum()
-					}
-				}
-				c := record.Begin()
-				fill(&c, b)
-				value, marks := c.Two()
-				tell(b, marks)
-				return value
-			},
-			ValueGrad: func(b *Batch) (value, grad *torch.Tensor) {
-				all := b
-				if b.Rows != nil {
-					b = b.withoutRows()
-				}
-				c := forward.Begin()
-				fill(&c, b)
-				value, grad, marks := c.Three()
-				if b.Logits.Numel() > 0 {
-					tell(b, marks)
-				}
-				if all != b {
-					at := all.Rows.NeScalar(0).Nonzero().Flatten(0, -1)
-					grad = torch.Zeros(all.Logits.Shape(), grad.DType(), grad.Device()).IndexCopy(0, at, grad)
-				}
-				return value, grad
-			},
-		}
+			if semantics != Recommended && k > 0 {
+				z := b.Z()
+				u := torch.Where(b.Observed.EqScalar(1), Positive(z, o.LogEps), Negative(z, o.LogEps))
+				u = u.Mul(mask(b.Observed.EqScalar(0), z))
+				top, _ := u.Flatten(0, -1).Topk(k, 0, true, true)
+				b.report("threshold", top.Select(0, k-1))
+			}
+			if count(b) > 0 {
+				b.report("corrections", flipped)
+			}
+			if !flips {
+				flipped = flipped.ZerosLike()
+			}
+			b.report("modified", modified)
+			b.report("permanent_flips", flipped)
+		})
 	}}
+}
+
+// largeLossPass is the selection with a batch's count k. report gets what is selected [B, C], as the operator marks it.
+func largeLossPass(correct bool, semantics int, count func(b *Batch) int, o Options,
+	report func(b *Batch, marks *torch.Tensor)) Pass {
+	record, forward := torch.NewOperator("spml::large_loss", ""), torch.NewOperator("spml::large_loss_fwd", "")
+	fill := func(c *torch.OperatorCall, b *Batch) {
+		c.Tensor(b.Logits)
+		c.Tensor(b.Observed)
+		c.Int(count(b))
+		c.Bool(correct)
+		c.Bool(semantics != Recommended)
+		c.Bool(b.Report != nil)
+		c.Float(o.LogEps)
+		c.Int(o.Reduction.code())
+	}
+	tell := func(b *Batch, marks *torch.Tensor) {
+		if b.Report == nil {
+			return
+		}
+		torch.NoGrad(func() { report(b, marks) })
+	}
+	return Pass{
+		Value: func(b *Batch) *torch.Tensor {
+			if b.Rows != nil { // k and the selection are those of the rows that count
+				b = b.withoutRows()
+				if b.Logits.Numel() == 0 {
+					return b.Z().Sum()
+				}
+			}
+			c := record.Begin()
+			fill(&c, b)
+			value, marks := c.Two()
+			tell(b, marks)
+			return value
+		},
+		ValueGrad: func(b *Batch) (value, grad *torch.Tensor) {
+			all := b
+			if b.Rows != nil {
+				b = b.withoutRows()
+			}
+			c := forward.Begin()
+			fill(&c, b)
+			value, grad, marks := c.Three()
+			if b.Logits.Numel() > 0 {
+				tell(b, marks)
+			}
+			if all != b {
+				at := all.Rows.NeScalar(0).Nonzero().Flatten(0, -1)
+				grad = torch.Zeros(all.Logits.Shape(), grad.DType(), grad.Device()).IndexCopy(0, at, grad)
+			}
+			return value, grad
+		},
+	}
 }
 
 // fusedLAC is PLC's fused form plus the contrast's; the paper's contrast is composed.

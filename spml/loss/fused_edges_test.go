@@ -103,6 +103,7 @@ func TestFusedMeta(t *testing.T) {
 	x, id := torch.Empty(torch.S(3, 2, 8), torch.Float32, torch.Meta), torch.Empty(torch.S(3), torch.Int64, torch.Meta)
 	inputs := map[string][]any{
 		"spml::an_masked":  {z, y, y},
+		"spml::l48":        {z, y, y},
 		"spml::epr":        {z, y, 1.5},
 		"spml::vlpl":       {z, y, y, 0.2, 0.7, 0., 0.9},
 		"spml::gpr":        {z, y, y, 0., -2., 0.5, 2., 0.01, 1., 0.5, 0.7, 0.9, 0.001, 1.5},

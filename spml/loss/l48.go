@@ -30,11 +30,13 @@ func init() {
 		Formula: "base(z, y) with a·sp + b·sp for known negatives, plus α·BCE(z, Q_g) with the running scores Q of " +
 			"the photo's group; no term where it has none",
 		Source: "the L48 benchmark, 2025, arXiv 2511.00252, and its code",
-		Notes: "Known negatives (-1 in the observed labels) have the full negative loss in every loss of this page; " +
-			"here they have a weight too, and the base's treatment of unknown labels, rank and k among them, is the " +
+		Notes: "Known negatives (-1 in the observed labels) have the full negative loss in every loss of this page, in " +
+			"no loss a share in what is ranked, raised or counted; asl, focal and splc have their own negative, an-ls " +
+			"smooths it. Here they have a weight too, and the base's treatment of unknown labels, rank and k among them, is the " +
 			"benchmark's. Rejection and correction fall below AN on the benchmark's fine-grained data: try an first. Groups " +
-			"are photos that share labels (a recording, a video, a burst): data option groups. EM's positives and known " +
-			"negatives are exact whatever log_eps. Parts: per_entry, flipped, permanent_flips.",
+			"are photos that share labels (a recording, a video, a burst): data option groups; setting group_weight adds their " +
+			"term to any loss. EM's positives and known negatives are exact whatever log_eps. Parts: flipped, " +
+			"permanent_flips, and per_entry of the composed form.",
 		Params: []Param{
 			{Name: "base", Doc: "the loss", Source: "ours, what does best on the benchmark with groups", Choices: l48Bases},
 			{Name: "ent_weight", Doc: "α of em, weight of the entropy of unknown labels",
@@ -75,13 +77,8 @@ func init() {
 				return o.Reduce(terms)
 			}, nil
 		},
+		Fused: fusedL48(),
 	})
-}
-
-// groupTerm is BCE(z, q), 0 where q is below 0: the photo has no group.
-func groupTerm(z, q *torch.Tensor) *torch.Tensor {
-	in := q.GeScalar(0)
-	return mask(in, z).Mul(SoftCrossEntropy(z, q.ClampMin(0), 0))
 }
 
 // l48Terms are the terms of the base loss.
@@ -106,21 +103,94 @@ func (b *Batch) l48Terms(v Values, eps float64) *torch.Tensor {
 func (b *Batch) l48Large(v Values, base int, eps float64) *torch.Tensor {
 	z, zc := b.Z(), b.constants()
 	y := b.Observed
-	share := v["delta_rel"]
-	if base != L48LLCp {
-		share *= float64(b.Epoch - 1)
-	}
-	k := max(int(math.Ceil(float64(z.Numel())*share-1e-9)), 0)
+	k := b.l48Count(v, base)
 	by := torch.Where(y.EqScalar(1), Positive(zc, eps), Negative(zc, eps))
 	modified, flipped := b.selectLarge(by, y, k, Recommended)
-	b.report("flipped", flipped)
-	if base == L48LLCp {
-		b.report("permanent_flips", flipped)
-	}
+	b.reportFlipped(base, flipped)
 	pos, neg := Positive(z, eps), Negative(z, eps)
 	l := torch.Where(y.EqScalar(1), pos, neg)
 	if base == baseLLR {
 		return mask(modified.LogicalNot(), z).Mul(l)
 	}
 	return torch.Where(modified, pos, l)
+}
+
+// l48Count is how many unknown labels of a batch the ll-* bases change.
+func (b *Batch) l48Count(v Values, base int) int {
+	share := v["delta_rel"]
+	if base != L48LLCp {
+		share *= float64(b.Epoch - 1)
+	}
+	return max(int(math.Ceil(float64(b.Logits.Numel())*share-1e-9)), 0)
+}
+
+func (b *Batch) reportFlipped(base int, flipped *torch.Tensor) {
+	b.report("flipped", flipped)
+	if base == L48LLCp {
+		b.report("permanent_flips", flipped)
+	}
+}
+
+// Bases of the operator l48.
+const (
+	opWeighted = iota
+	opEntropy
+	opSmoothed
+	opAdded // what known negatives and groups add to another loss
+)
+
+// fusedL48 is one operator; ll-* are large loss's selection beside it.
+func fusedL48() *FusedForm {
+	return &FusedForm{Op: "spml::l48", New: func(v Values, o Options) Pass {
+		op, base := opWeighted, v.whole("base")
+		switch base {
+		case baseEM:
+			op = opEntropy
+		case baseLS:
+			op = opSmoothed
+		case baseLLR, baseLLCt, L48LLCp:
+			op = opAdded
+		}
+		numbers := func(b *Batch) []float64 {
+			unknown := 1.0
+			switch base {
+			case baseWAN:
+				unknown = 1 / float64(max(b.Logits.Size(1)-1, 1))
+			case baseEM:
+				unknown = -v["ent_weight"]
+			}
+			return []float64{float64(op), unknown, v["ls_coef"] / 2, v["neg_a"], v["neg_b"], v["group_weight"]}
+		}
+		labels := func(b *Batch) (first, second *torch.Tensor) {
+			if v["group_weight"] == 0 {
+				return b.Observed, b.Observed // the second is not read
+			}
+			return b.Observed, b.Group
+		}
+		p := pointwise("l48", labels, func(Values) func(b *Batch) []float64 { return numbers }).New(v, o)
+		if op != opAdded {
+			return p
+		}
+		count := func(b *Batch) int { return b.l48Count(v, base) }
+		large := largeLossPass(base != baseLLR, Recommended, count, o, func(b *Batch, marks *torch.Tensor) {
+			b.reportFlipped(base, marks.EqScalar(2))
+		})
+		if v["neg_a"] == 1 && v["neg_b"] == 0 && v["group_weight"] == 0 {
+			return large
+		}
+		return large.plus(p)
+	}}
+}
+
+// plus is the pass of the sum of two losses.
+func (p Pass) plus(q Pass) Pass {
+	return Pass{
+		Value: func(b *Batch) *torch.Tensor { return p.Value(b).Add(q.Value(b)) },
+		ValueGrad: func(b *Batch) (value, grad *torch.Tensor) {
+			value, grad = p.ValueGrad(b)
+			more, slope := q.ValueGrad(b)
+			return value.Add(more), grad.Add(slope)
+		},
+		Refuses: p.Refuses,
+	}
 }

@@ -49,6 +49,9 @@ type Options struct {
 	Reduction Reduction // "" = the form's, else Mean
 	Form      string    // "" = the default, "paper" or "code"
 	Impl      Impl      // "" = Auto
+	// GroupWeight, if not 0, is α of the groups' term of the L48 benchmark, α·BCE(z, Batch.Group), which is added to the
+	// loss and reduced as it is. l48 has a parameter for it instead.
+	GroupWeight float64
 }
 
 var registry = struct {
@@ -152,10 +155,19 @@ func (e *Entry) Make(dataSet string, set Values, o Options) (Loss, error) {
 		return nil, fmt.Errorf("loss: %s: %w", e.ID, err)
 	}
 	c := &checked{f: f, needs: e.Needs, impl: o.Impl}
+	if o.GroupWeight != 0 {
+		if c.f, err = e.grouped(o, f); err != nil {
+			return nil, err
+		}
+		c.needs |= GroupScores
+	}
 	switch o.Impl {
 	case "", Auto, Fused:
 		if e.Fused != nil {
 			p := e.Fused.New(v, o)
+			if o.GroupWeight != 0 {
+				p = groupedPass(o, p)
+			}
 			c.pass = &p
 		} else if o.Impl == Fused {
 			return nil, fmt.Errorf("loss: %s has no fused form; use impl=auto or impl=composed", e.ID)

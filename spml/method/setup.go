@@ -30,6 +30,7 @@ type Setup struct {
 	LR        float64 // of the classifier
 	Frozen    bool    // a head on features
 	Flip      bool    // pictures are mirrored at random
+	GroupRate float64 // η of the groups' scores, where Options.GroupWeight is not 0
 	QueueSize int     // pairs that a memory of embeddings holds; negative: none
 	Init      string  // run directory that the run starts from; "" = none
 	Labels    Labels
@@ -57,8 +58,12 @@ func (s *Setup) Observed() *torch.Tensor {
 	return compute.Upload(s.Device, s.Data.Gather(s.Data.Observed, s.Rows), len(s.Rows), s.Data.C())
 }
 
-// New makes the method's estimator, label.None where it has none.
+// New makes the method's estimator, label.None where it has none, and beside it the scores of groups where
+// Options.GroupWeight weighs them.
 func (m *Method) New(s *Setup) (Estimator, error) {
+	if s.Options.GroupWeight != 0 {
+		return m.grouped(s)
+	}
 	if m.Estimator == nil {
 		return label.None{}, nil
 	}

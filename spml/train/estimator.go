@@ -21,7 +21,7 @@ func (s *session) setup(ctx context.Context, usable []int, features *torch.Tenso
 			s.procs == nil && s.onCPU() && c.Run.Precision != config.FP16,
 		Seed: c.Run.Seed, Generator: s.torch, Epochs: c.Schedule.Epochs, LR: c.Optim.HeadLR,
 		Frozen: c.Model.Mode == config.Frozen, Flip: *c.Data.Flip,
-		QueueSize: c.Method.QueueSize, Init: c.Model.Init, Note: s.ev.Say,
+		GroupRate: c.Method.GroupRate, QueueSize: c.Method.QueueSize, Init: c.Model.Init, Note: s.ev.Say,
 	}
 	if !s.method.Needs(loss.PseudoLabels) {
 		return m, nil

@@ -39,6 +39,18 @@ func TestResumeNewerMethods(t *testing.T) {
 			c.Method.Params = map[string]float64{"group_weight": 0.5, "group_rate": 0.3, "base": 6,
 				"delta_rel": 0.05, "group_start": -1}
 		},
+		"role": func(c *config.Config) { // groups beside a table of its own, which is lazy and then dense
+			c.Data.Options = config.DataOptions{Options: data.Options{Groups: file}}
+			c.Method.GroupWeight, c.Method.GroupRate, c.Method.Params = 0.5, 0.3, map[string]float64{"table": 2}
+		},
+		"ll-ct": func(c *config.Config) {
+			c.Data.Options = config.DataOptions{Options: data.Options{Groups: file}}
+			c.Method.ID, c.Method.GroupWeight, c.Method.GroupRate, c.Method.Form = "ll-cp", 0.5, 0.3, "paper"
+		},
+		"en-scl": func(c *config.Config) {
+			c.Data.Options = config.DataOptions{Options: data.Options{Groups: file}}
+			c.Method.GroupWeight, c.Method.GroupRate, c.Method.Form = 0.5, 0.3, "code"
+		},
 		"boostlu": func(c *config.Config) {
 			c.Method.ID, c.Model.Head, c.Method.Params = "ll-cp", config.HeadBoostLU, map[string]float64{"semantics": 3}
 		},
@@ -82,6 +94,13 @@ func TestNewerMethodErrors(t *testing.T) {
 				config.Paths{"f.npy"}
 		},
 		"boost is the factor of --head boostlu": func(c *config.Config) { c.Model.Boost = 5 },
+		"l48 has parameters for groups: --param group_weight=0.5": func(c *config.Config) {
+			c.Method.ID, c.Method.GroupWeight = "l48", 0.5
+		},
+		"group_rate is the rate of the groups' scores; give group_weight too": func(c *config.Config) {
+			c.Method.GroupRate = 0.5
+		},
+		"group_weight is -1, want 0 to": func(c *config.Config) { c.Method.GroupWeight = -1 },
 		"with --backbone clip take linear": func(c *config.Config) {
 			c.Model.Head, c.Model.Backbone, c.Model.Weights = config.HeadBoostLU,
 				config.BackboneClip, "clip"
@@ -101,6 +120,10 @@ func TestNewerMethodErrors(t *testing.T) {
 	c := small(folder(t, 10), "l48")
 	c.Method.Params = map[string]float64{"group_weight": 1}
 	_, err := Run(context.Background(), c, RunOptions{})
+	require.ErrorContains(t, err, "--data-options groups=FILE.csv")
+	c = small(folder(t, 10), "em")
+	c.Method.GroupWeight = 1
+	_, err = Run(context.Background(), c, RunOptions{})
 	require.ErrorContains(t, err, "--data-options groups=FILE.csv")
 	c = small(folder(t, 10), "ignore")
 	c.Model.Backbone = "convnext_tiny"

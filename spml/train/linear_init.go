@@ -3,6 +3,7 @@ package train
 import (
 	"path/filepath"
 
+	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
@@ -10,7 +11,7 @@ import (
 
 // keepEstimates writes the estimates beside the model of the best epoch.
 func (t *trainer) keepEstimates() (err error) {
-	e, ok := t.step.Estimator.(method.Estimating)
+	e, ok := label.As[method.Estimating](t.step.Estimator)
 	if !ok {
 		return nil
 	}

@@ -152,7 +152,7 @@ var faults struct {
 // pieces computes the gradients of a batch in parts of at most micro images.
 func (t *trainer) pieces(v *view, micro int) (x float64, done []part, err error) {
 	n := len(v.places)
-	if !t.entry.WholeBatch {
+	if !t.entry.WholeBatch && t.c.Method.GroupWeight == 0 { // photos of a group move its scores together
 		for at := 0; at < n; at += micro {
 			p := v.part(at, min(at+micro, n))
 			share := float64(len(p.places)) / float64(n)

@@ -73,7 +73,8 @@ func newSession(c config.Config, ds *data.Dataset, ev Events) (*session, error) 
 		return nil, &config.Error{Msg: fmt.Sprintf("schedule=%d of %s: a schedule's parameters are learned by gr alone",
 			loss.PointsLearned, e.ID)}
 	}
-	s.options = loss.Options{LogEps: c.Method.LogEps, Form: c.Method.Form, Impl: loss.Impl(compute.LossForm)}
+	s.options = loss.Options{LogEps: c.Method.LogEps, Form: c.Method.Form, Impl: loss.Impl(compute.LossForm),
+		GroupWeight: c.Method.GroupWeight}
 	if s.loss, err = e.Make(c.Method.DataSet, set, s.options); err != nil {
 		return nil, err
 	}
@@ -295,7 +296,7 @@ func (t *trainer) newEstimator(ctx context.Context, usable []int) (method.Estima
 
 func (t *trainer) close() error {
 	err := errors.Join(t.l.close(), t.dir.Close())
-	if c, ok := t.step.Estimator.(io.Closer); ok {
+	if c, ok := label.As[io.Closer](t.step.Estimator); ok {
 		err = errors.Join(err, c.Close())
 	}
 	return err
@@ -347,7 +348,7 @@ func (t *trainer) epoch(ctx context.Context) error {
 		t.p.Labelled = true
 	}
 	rec := EpochRecord{Epoch: n, Loss: t.p.LossSum / float64(max(t.p.Images, 1))}
-	if q, ok := t.step.Estimator.(interface{ Record() *metric.PseudoRecord }); ok {
+	if q, ok := label.As[interface{ Record() *metric.PseudoRecord }](t.step.Estimator); ok {
 		rec.Pseudo = q.Record()
 	}
 	val, test, hasVal, err := t.evaluate(ctx, n, &rec)

@@ -106,12 +106,6 @@ func Batch(e *loss.Entry, s Shape) (b loss.Batch, leaves []*torch.Tensor, names 
 			*f.to = add(f.name, f.draw())
 		}
 	}
-	if e.Needs&loss.GroupScores != 0 { // the second photo has no group
-		b.Group = m(unit)
-		if s.B > 1 {
-			b.Group.Select(0, 1).Fill_(-1)
-		}
-	}
 	if e.Needs&loss.ModelParameters != 0 {
 		b.Parameters = []*torch.Tensor{add("θ", draw(normal, 3, 2).ToDType(wide)), add("θ'", draw(normal, 4).ToDType(wide))}
 	}
@@ -125,6 +119,10 @@ func Batch(e *loss.Entry, s Shape) (b loss.Batch, leaves []*torch.Tensor, names 
 			X: draw(normal, s.B, 3).ToDType(wide), XRec: add("x̂", draw(normal, s.B, 3).ToDType(wide)), YRec: add("ŷ", m(unit)),
 			A: draw(bit, s.B, s.B).ToDType(wide), ARec: add("Â", draw(unit, s.B, s.B).ToDType(wide)),
 		}
+	}
+	b.Group = m(unit)
+	if s.B > 1 { // the second photo has no group
+		b.Group.Select(0, 1).Fill_(-1)
 	}
 	return b, leaves, names
 }

@@ -176,7 +176,7 @@ func knownNegatives(c *lossCase) error {
 		return err
 	}
 	v, err := parts.Value(b)
-	if err == nil && base < 4 { // the parts come from the composed form
+	if err == nil { // the parts come from the composed form
 		b.Report = nil
 		var l loss.Loss
 		if l, err = loss.New("l48", "", c.set, c.o.form("l48", loss.Options{LogEps: h.num("eps", 0)})); err == nil {
@@ -214,13 +214,7 @@ func groupRegulariser(c *lossCase) error {
 		if err := r.Fill(st); err != nil {
 			return err
 		}
-		// The term alone: unknown labels whose entropy has no weight.
-		l, err := loss.New("l48", "", loss.Values{"base": 2, "ent_weight": 0, "group_weight": h.get("alpha").number()},
-			c.o.form("l48", loss.Options{}))
-		if err != nil {
-			return err
-		}
-		v, err := l.Value(*st.Batch)
+		v, err := c.groupTerm(*st.Batch, h.get("alpha").number())
 		if err != nil {
 			return err
 		}
@@ -236,6 +230,34 @@ func groupRegulariser(c *lossCase) error {
 	}
 	c.out["steps"] = steps
 	return nil
+}
+
+// groupTerm is the term alone, of a batch of unknown labels whose entropy has no weight: that of l48's own parameter, and
+// beside it that of any loss, which must be the same.
+func (c *lossCase) groupTerm(b loss.Batch, weight float64) (*torch.Tensor, error) {
+	own, err := loss.New("l48", "", loss.Values{"base": 2, "ent_weight": 0, "group_weight": weight},
+		c.o.form("l48", loss.Options{}))
+	if err != nil {
+		return nil, err
+	}
+	o := c.o.form("em", loss.Options{GroupWeight: weight})
+	generic, err := loss.New("em", "", loss.Values{"alpha": 0}, o)
+	if err != nil {
+		return nil, err
+	}
+	v, g, err := loss.ValueGrad(own, b)
+	if err != nil {
+		return nil, err
+	}
+	w, h, err := loss.ValueGrad(generic, b)
+	if err != nil {
+		return nil, err
+	}
+	apart := max(math.Abs(v.Item()-w.Item()), g.Sub(h).ToDType(torch.Float64).Abs().Max().Item())
+	if apart > 1e-6 && c.o.DType != torch.BFloat16 {
+		return nil, fmt.Errorf("the groups' term of l48 and that of em are %g apart", apart)
+	}
+	return generic.Value(b)
 }
 
 func ignoreMask(c *lossCase) error {
