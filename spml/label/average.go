@@ -98,8 +98,8 @@ func ExpectedPositiveCounts(observed *torch.Tensor, k float64) ([]int, error) {
 }
 
 // ExpectedNegatives marks, for each class, the N-N_c images with the lowest average among those without an observed
-// positive (all of them where they are fewer): int8 [N, C]. Ties go to the lower row. Images known not to have the class
-// are among the N-N_c, whatever their average, so that they take no place of a possible positive.
+// positive (all of them where they are fewer): int8 [N, C]. Ties go to the lower row. Images known not to have the
+// class are among the N-N_c, whatever their average, so that they take no place of a possible positive.
 func ExpectedNegatives(average, observed *torch.Tensor, positives []int) (mask *torch.Tensor, err error) {
 	if err := matrix("averages", average); err != nil {
 		return nil, err

@@ -50,8 +50,8 @@ func TestKnownNegatives(t *testing.T) {
 	require.Equal(t, []float64{1, 1, 0, 0, 1, 1}, flat(mask))
 }
 
-// The frequencies that CRISP estimates are of all images, and so is the mean score that they are held against: with half
-// of the images known not to have a class, the scores of the others that are right by the estimate have no term.
+// The frequencies that CRISP estimates are of all images, and so is the mean score that they are held against: with
+// half of the images known not to have a class, the scores of the others that are right by the estimate have no term.
 func TestPriorsOfKnownNegatives(t *testing.T) {
 	y := []int8{1, 0, 0, 0, -1, -1, -1, -1}
 	scores := []float64{0.9, 0.9, 0.1, 0.1, 0.9, 0.1, 0.1, 0.1}

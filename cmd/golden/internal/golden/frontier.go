@@ -232,8 +232,8 @@ func groupRegulariser(c *lossCase) error {
 	return nil
 }
 
-// groupTerm is the term alone, of a batch of unknown labels whose entropy has no weight: that of l48's own parameter, and
-// beside it that of any loss, which must be the same.
+// groupTerm is the term alone, of a batch of unknown labels whose entropy has no weight: that of l48's own parameter,
+// and beside it that of any loss, which must be the same.
 func (c *lossCase) groupTerm(b loss.Batch, weight float64) (*torch.Tensor, error) {
 	own, err := loss.New("l48", "", loss.Values{"base": 2, "ent_weight": 0, "group_weight": weight},
 		c.o.form("l48", loss.Options{}))
