@@ -50,8 +50,8 @@ func ShareThresholds(shares *torch.Tensor, cutoff float64) *torch.Tensor {
 }
 
 // TopLabels are pseudo-labels [B, C] of 0 and 1 from scores [B, C]: the observed positives and those of a row's top
-// scores that reach their threshold [C]. counts [B] says in which rows one of the top scores does. Labels that are known
-// to be negative are none of the top ones.
+// scores that reach their threshold [C]. counts [B] says in which rows one of the top scores does. Labels that are
+// known to be negative are none of the top ones.
 func TopLabels(scores, observed, thresholds *torch.Tensor, top int) (labels, counts *torch.Tensor) {
 	negative := observed.EqScalar(-1)
 	_, best := scores.MaskedFill(negative, math.Inf(-1)).Topk(top, 1, true, true)

@@ -11,9 +11,13 @@ func init() {
 		ID:      "em-apl",
 		Aliases: []string{"apl", "em+apl", "asymmetric-pseudo-labeling"},
 		Title:   "entropy maximisation with asymmetric pseudo-labels",
-		Formula: "sn where Y = 1; sp where Y = -2, a known negative; -α·H(p) where Y = 0; β·(s·sn + (1-s)·sp) where Y = -s < 0",
-		Source:  "Zhou et al. 2022",
-		Notes:   "s is constant: the score at the time a label was given. The labels come from a pass over the whole training set after each epoch from the warm-up on. The released pass uses the shuffled, mirrored training loader and gives no label at all to a set that fits in one batch; its last round, after the last epoch, is not used. A score that underflows to 0 leaves its label unknown.",
+		Formula: "sn where Y = 1; sp where Y = -2, a known negative; -α·H(p) where Y = 0; β·(s·sn + (1-s)·sp) " +
+			"where Y = -s < 0",
+		Source: "Zhou et al. 2022",
+		Notes: "s is constant: the score at the time a label was given. The labels come from a pass over the whole " +
+			"training set after each epoch from the warm-up on. The released pass uses the shuffled, mirrored training " +
+			"loader and gives no label at all to a set that fits in one batch; its last round, after the last epoch, is " +
+			"not used. A score that underflows to 0 leaves its label unknown.",
 		Params: []Param{
 			entropyWeight("paper, em Table 5: EM alpha"),
 			{Name: "beta", Doc: "β, weight of soft negatives", Source: "paper, em Table 5: APL beta", Default: 0.02, ByData: perData(0.02, 0.9, 0.2, 0.4), Max: inf},

@@ -11,11 +11,13 @@ func init() {
 		Title:      "expected positive regularisation",
 		Formula:    "y·sn, plus R_k = ((m̂-k)/C)² with m̂ the mean number of predicted positives of the batch",
 		Source:     "Cole et al. 2021",
-		Notes:      "m̂ belongs to the batch, so results depend on its size; R_k is not scaled by the reduction. Known negatives have sp and count 0 in m̂. GR's and AEVLP's repositories have a function of this name without the regulariser. Parts: main, reg.",
-		Params:     []Param{expectedPositives("k")},
-		Forms:      map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
-		Needs:      Observed,
-		Tables:     []string{"Cole", "LAC"},
+		Notes: "m̂ belongs to the batch, so results depend on its size; R_k is not scaled by the reduction. Known " +
+			"negatives have sp and count 0 in m̂. GR's and AEVLP's repositories have a function of this name without the " +
+			"regulariser. Parts: main, reg.",
+		Params: []Param{expectedPositives("k")},
+		Forms:  map[string]Form{"code": {Doc: "log epsilon 1e-5", LogEps: 1e-5}},
+		Needs:  Observed,
+		Tables: []string{"Cole", "LAC"},
 		New: func(v Values, o Options) (Func, error) {
 			return func(b Batch) *torch.Tensor {
 				z := b.Z()

@@ -15,7 +15,11 @@ func init() {
 		Title:      "generalised pseudo-label robust loss",
 		Formula:    "sn where y = 1; else v₄(ρ·sn + (1-ρ)·sp) where ℓ = 1; v₃·sp where ℓ = -1; GR's term with v₃ where ℓ = 0; plus η·R_m; v₃ = v(sg(p)), v₄ = 1-v₃ clipped to [λ₁, λ₂]",
 		Source:     "Tran et al. 2025 (AEVLP), eqs. (3)-(4) as restated by its supplement and code",
-		Notes:      "In the code lam is [upper, lower], in the tables (lower, upper). The released DAMP writes 0 where it means -1, so that negative pseudo-labels never reach the loss. The supplement's q1, q2, q3 = 1, 0.01, 0.9 are read as q3, q2, ρ. On CUB the paper starts b at -4, the released configuration at -2. Without pseudo-labels and with η = 0 it is GR. R_m is not scaled by the reduction. Known negatives have sp and count 0 in m̂; a negative pseudo-label is a guess and counts. Parts: main, reg.",
+		Notes: "In the code lam is [upper, lower], in the tables (lower, upper). The released DAMP writes 0 where " +
+			"it means -1, so that negative pseudo-labels never reach the loss. The supplement's q1, q2, q3 = 1, 0.01, 0.9 " +
+			"are read as q3, q2, ρ. On CUB the paper starts b at -4, the released configuration at -2. Without " +
+			"pseudo-labels and with η = 0 it is GR. R_m is not scaled by the reduction. Known negatives have sp and count " +
+			"0 in m̂; a negative pseudo-label is a guess and counts. Parts: main, reg.",
 		Params: append(append(exponents(false, "code, Fsoft-AIC/AEVLP @ 0bad82a, configs/*.json: q2q3", "code, Fsoft-AIC/AEVLP @ 0bad82a, configs/*.json: q2q3"),
 			Param{Name: "lam_lo", Doc: "λ₁, least weight of a positive pseudo-label", Source: "paper, aevlp Table 3: lambda_1, lambda_2", Default: 0.4, ByData: perData(0.4, 0.5, 0.5, 0.2), Max: 1},
 			Param{Name: "lam_hi", Doc: "λ₂, largest weight of a positive pseudo-label", Source: "paper, aevlp Table 3: lambda_1, lambda_2", Default: 0.7, ByData: perData(0.7, 0.7, 0.7, 0.8), Max: 1},

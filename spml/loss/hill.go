@@ -25,7 +25,8 @@ func init() {
 		Formula: "(1-p_m)^γ·(-log p_m) with p_m = σ(z-m) where y = 1, sp where y = -1, else (λ-p)·p²",
 		Source:  "Zhang et al. 2021 (Simple and Robust Loss Design)",
 		Notes: "The official class sums (form code); GR's paper and code take plain sn for positives and the mean " +
-			"(positive=ce). GR's Table 1 prints the branches with wrong signs. The focal weight is differentiated. The branch forgives confident scores of labels that are assumed to be negative; " +
+			"(positive=ce). GR's Table 1 prints the branches with wrong signs. The focal weight is differentiated. The " +
+			"branch forgives confident scores of labels that are assumed to be negative; " +
 			"known ones have sp.",
 		Params: append(
 			focalMargin(),

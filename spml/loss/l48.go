@@ -32,9 +32,11 @@ func init() {
 		Source: "the L48 benchmark, 2025, arXiv 2511.00252, and its code",
 		Notes: "Known negatives (-1 in the observed labels) have the full negative loss in every loss of this page, in " +
 			"no loss a share in what is ranked, raised or counted; asl, focal and splc have their own negative, an-ls " +
-			"smooths it. Here they have a weight too, and the base's treatment of unknown labels, rank and k among them, is the " +
+			"smooths it. Here they have a weight too, and the base's treatment of unknown labels, rank and k among them, " +
+			"is the " +
 			"benchmark's. Rejection and correction fall below AN on the benchmark's fine-grained data: try an first. Groups " +
-			"are photos that share labels (a recording, a video, a burst): data option groups; setting group_weight adds their " +
+			"are photos that share labels (a recording, a video, a burst): data option groups; setting group_weight adds " +
+			"their " +
 			"term to any loss. EM's positives and known negatives are exact whatever log_eps. Parts: flipped, " +
 			"permanent_flips, and per_entry of the composed form.",
 		Params: []Param{

@@ -49,8 +49,8 @@ type Options struct {
 	Reduction Reduction // "" = the form's, else Mean
 	Form      string    // "" = the default, "paper" or "code"
 	Impl      Impl      // "" = Auto
-	// GroupWeight, if not 0, is α of the groups' term of the L48 benchmark, α·BCE(z, Batch.Group), which is added to the
-	// loss and reduced as it is. l48 has a parameter for it instead.
+	// GroupWeight, if not 0, is α of the groups' term of the L48 benchmark, α·BCE(z, Batch.Group), which is added to
+	// the loss and reduced as it is. l48 has a parameter for it instead.
 	GroupWeight float64
 }
 

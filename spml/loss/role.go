@@ -18,7 +18,12 @@ func init() {
 		Title:      "regularised online label estimation",
 		Formula:    "½(L_f + L_g): L_f = y·sn + sg(θ)·sn + (1-sg(θ))·sp plus R_k(p), L_g the same with p and θ = σ(u) exchanged",
 		Source:     "Cole et al. 2021",
-		Notes:      "Observed positives enter twice. The table of u is one dense parameter: with Adam every step moves all its rows. SMILE's and MIME's copies take the classifier's cross term only where y = 0; here it is Cole's. LinearInit trains head and table on frozen features first and hands both over from the best validation epoch. R_k is not scaled by the reduction. A known negative enters twice too, with sp and σ(-u), has its cross terms, and counts 0 in both m̂; the L48 benchmark's ROLE counts it. Parts: reg, the mean of both regularisers.",
+		Notes: "Observed positives enter twice. The table of u is one dense parameter: with Adam every step moves " +
+			"all its rows. SMILE's and MIME's copies take the classifier's cross term only where y = 0; here it is Cole's. " +
+			"LinearInit trains head and table on frozen features first and hands both over from the best validation epoch. " +
+			"R_k is not scaled by the reduction. A known negative enters twice too, with sp and σ(-u), has its cross " +
+			"terms, and counts 0 in both m̂; the L48 benchmark's ROLE counts it. Parts: reg, the mean of both " +
+			"regularisers.",
 		Params: []Param{expectedPositives("k"), {
 			Name: "table", Choices: []string{"auto", "dense", "lazy"},
 			Doc: "how θ's table takes Adam's steps (read by the estimator): all rows in each, or a batch's alone, which is " +

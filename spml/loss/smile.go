@@ -92,9 +92,10 @@ func init() {
 		WholeBatch: true,
 		Aliases:    []string{"smile-pred"},
 		Title:      "label enhancement, classifier step",
-		Formula:    "W·(τ·sn + (1-τ)·sp) of z/T, τ = μ·sg(d) + (1-μ)·d₂, d₂ = 1 where y = 1, p₀ elsewhere; W = 1 where y = 1, else 1/(C-1) or rate; sp where y = -1",
-		Source:     "Xu et al. 2022 (SMILE), released code",
-		Notes:      "The target of an observed positive is μ·d + 1-μ, not 1. Part: target.",
+		Formula: "W·(τ·sn + (1-τ)·sp) of z/T, τ = μ·sg(d) + (1-μ)·d₂, d₂ = 1 where y = 1, p₀ " +
+			"elsewhere; W = 1 where y = 1, else 1/(C-1) or rate; sp where y = -1",
+		Source: "Xu et al. 2022 (SMILE), released code",
+		Notes:  "The target of an observed positive is μ·d + 1-μ, not 1. Part: target.",
 		Params: []Param{
 			{Name: "mu", Doc: "μ, share of the enhanced labels", Source: "code, palm-ml/smile @ 8feb9b8, train_smile2.py: mu", Default: 0.5, Max: 1},
 			{Name: "p", Doc: "p₀, prior of unknown labels", Source: "ours, (k - 1)/(C - 1) with the expected positives k of elijahcole/single-positive-multi-label", Default: 0.0263, ByData: perData(0.0263, 0.0241, 0.01125, 0.0977), Max: 1},

@@ -10,7 +10,10 @@ func init() {
 		Title:   "self-paced loss correction",
 		Formula: "focal⁺(z-m) where y = 1; focal⁺(z) on unknown labels with p > τ from the second epoch on; else focal⁻(z)",
 		Source:  "Zhang et al. 2021 (Simple and Robust Loss Design)",
-		Notes:   "The paper has the margin also for corrected labels, the code does not (default). GR's Table 1 has Hill as the negative branch (neg=hill); the released class focal⁻. The code sums and counts epochs from 0. Corrections are made anew in every batch. Known negatives are never corrected; with neg=hill they have sp. Part: corrected.",
+		Notes: "The paper has the margin also for corrected labels, the code does not (default). GR's Table 1 has " +
+			"Hill as the negative branch (neg=hill); the released class focal⁻. The code sums and counts epochs from 0. " +
+			"Corrections are made anew in every batch. Known negatives are never corrected; with neg=hill they have sp. " +
+			"Part: corrected.",
 		Params: append(focalMargin(),
 			Param{Name: "tau", Doc: "τ", Source: "code, xinyu1205/robust-loss-mlml @ dcfa4d5, src/loss_functions/losses.py: tau", Default: 0.6, Max: 1},
 			Param{Name: "change_epoch", Doc: "epochs before the first correction", Source: "code, xinyu1205/robust-loss-mlml @ dcfa4d5, src/loss_functions/losses.py: change_epoch", Default: 1, Max: inf},

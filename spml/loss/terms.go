@@ -70,9 +70,9 @@ func ByLabel(y, pos, neg, unknown *torch.Tensor) *torch.Tensor {
 // mask is a condition as 0 and 1 of z's type. Terms are multiplied by it, so that NaN stays NaN.
 func mask(condition, z *torch.Tensor) *torch.Tensor { return condition.ToDType(z.DType()) }
 
-// countRegulariser is R_k = ((m̂-k)/C)², m̂ the mean over the batch of the sum of p (or θ) over the classes. A label that
-// is known to be negative counts 0 there, whatever its score: k is the number of positives that an image has, and it is
-// none of them.
+// countRegulariser is R_k = ((m̂-k)/C)², m̂ the mean over the batch of the sum of p (or θ) over the classes. A
+// label that is known to be negative counts 0 there, whatever its score: k is the number of positives that an image
+// has, and it is none of them.
 func countRegulariser(z, y *torch.Tensor, k float64) *torch.Tensor {
 	p := z.Sigmoid()
 	m := torch.Where(y.EqScalar(-1), p.MulScalar(0), p).Sum().DivScalar(float64(z.Size(0)))
