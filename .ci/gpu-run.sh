@@ -15,7 +15,7 @@
 # this script: summary.tsv has a line for each (group, test, result, seconds), <group>/<test>.log what it said, *.csv the figures.
 # Ends with 0 when all passed, 1 when one failed, 2 when no GPU was used. LIMIT=<seconds> for a test (default 120), LIBTORCH=<torch's folder>, PYTHON.
 # DRY=1 tries the script itself on any machine: every program runs, small and on the CPU, what needs a card skips, the
-# peers say what they would measure.
+# peers say what they would measure, and where PYTHON has torch they run too, tiny and on the CPU.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 out=${OUT:-$here/out}
@@ -84,6 +84,8 @@ peer() {
 	if [ -n "$dry" ]; then
 		one figures "$name" "$python" "$here/$script" "$@" --dry
 		grep 'would measure' "$out/figures/$name.log" | sed 's/^/    /'
+		case $script in lac.py | clip_cuda.py) return ;; esac # the one runs on CPUs anyway, the other wants our side on a card
+		"$python" -c 'import torch' 2>/dev/null && one figures "$name-small" "$python" "$here/$script" "$@" --small
 	elif "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
 		one figures "$name" "$python" "$here/$script" "$@"
 	else

@@ -9,10 +9,14 @@ import argparse, csv, statistics, subprocess, sys, time
 p = argparse.ArgumentParser()
 p.add_argument("side"), p.add_argument("out"), p.add_argument("--rounds", type=int, default=7), p.add_argument("--device", type=int, default=0)
 p.add_argument("--dry", action="store_true", help="say what would be measured; needs no torch")
+p.add_argument("--small", action="store_true", help="everything once, tiny and on the CPU: does the script work?")
 o = p.parse_args()
 SHAPES = {"ViT-B/16": (224, 768, 12, 12, 16, 512),
         "ViT-L/14": (224, 1024, 16, 24, 14, 768)}  # image, width, heads, layers, patch, embedding
 CALLS = {1: 50, 8: 30, 32: 20, 256: 5}  # by batch
+if o.small:
+    SHAPES = {name: (32, 64, 2, 1, shape[4] // 2, 16) for name, shape in SHAPES.items()}
+    CALLS, o.rounds = {1: 1, 2: 1}, 1
 HEAD = ["model", "batch", "form", "ours_ms", "peer", "peer_ms", "ratio", "low", "high", "peak_share", "peak_tflops"]
 if o.dry:
     print("would measure", " and ".join(SHAPES), "in bf16 at batch", ", ".join(map(str, CALLS)),
@@ -22,8 +26,10 @@ if o.dry:
 import torch
 import torch.nn.functional as F
 
-dev = torch.device("cuda", o.device)
-torch.cuda.set_device(dev)
+dev = torch.device("cpu") if o.small else torch.device("cuda", o.device)
+wait = (lambda: None) if o.small else torch.cuda.synchronize
+if not o.small:
+    torch.cuda.set_device(dev)
 torch.set_grad_enabled(False)
 
 
@@ -66,7 +72,7 @@ def flops(image, d, heads, layers, patch, embed):
 
 
 def timed(f, iterations):
-    torch.cuda.synchronize()
+    wait()
     start = time.perf_counter()
     for _ in range(iterations):
         f().float().cpu()  # as ours: the features are on the CPU
@@ -74,14 +80,14 @@ def timed(f, iterations):
 
 
 def matmul_peak():
-    n = 8192
+    n = 64 if o.small else 8192
     a, b = (torch.randn(n, n, device=dev, dtype=torch.bfloat16) for _ in range(2))
     for _ in range(5): a @ b
     best = 0
     for _ in range(10):
-        torch.cuda.synchronize(); start = time.perf_counter()
+        wait(); start = time.perf_counter()
         for _ in range(10): a @ b
-        torch.cuda.synchronize()
+        wait()
         best = max(best, 10 * 2 * n**3 / (time.perf_counter() - start))
     return best
 
@@ -97,10 +103,10 @@ def ask(line):
 
 
 peak, rows = matmul_peak(), []
-print(f"{torch.cuda.get_device_name(dev)}: bfloat16 matrix product {peak / 1e12:.0f} TFLOP/s", flush=True)
+print(f"{'CPU' if o.small else torch.cuda.get_device_name(dev)}: bfloat16 matrix product {peak / 1e12:.0f} TFLOP/s", flush=True)
 for name, shape in SHAPES.items():
     peers = {"pytorch": Tower(*shape).to(dev, torch.bfloat16).eval()}
-    peers["compiled"] = torch.compile(peers["pytorch"])
+    peers["compiled"] = torch.compile(peers["pytorch"], backend="eager" if o.small else "inductor")
     try:
         from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
         image, d, heads, layers, patch, embed = shape

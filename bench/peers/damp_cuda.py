@@ -9,7 +9,11 @@ p = argparse.ArgumentParser()
 p.add_argument("out"), p.add_argument("--photos", default=""), p.add_argument("--batch", type=int,
         default=32), p.add_argument("--rounds", type=int, default=10)
 p.add_argument("--dry", action="store_true", help="say what would be measured; needs no torch")
+p.add_argument("--small", action="store_true", help="everything once, tiny and on the CPU: does the script work?")
 o = p.parse_args()
+DEVICE, LAYERS = "cuda", 12
+if o.small:
+    DEVICE, LAYERS, o.batch, o.rounds = "cpu", 1, 2, 1
 HEAD, VIEWS, C, GRID = ["what", "batch", "precision", "photos_per_s", "views_per_s"], 17, 80, 4
 if o.dry:
     print(f"would measure DAMP in batches of {o.batch} photos of {VIEWS} views in bf16:",
@@ -31,16 +35,16 @@ def views(path):
 
 
 def main():
-    pool = multiprocessing.get_context("spawn").Pool(os.cpu_count()) if o.photos else None
+    pool = multiprocessing.get_context("spawn").Pool(1 if o.small else os.cpu_count()) if o.photos else None
     import torch
     from transformers import CLIPVisionConfig, CLIPVisionModelWithProjection
     torch.set_grad_enabled(False)
-    config = CLIPVisionConfig(hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12,
+    config = CLIPVisionConfig(hidden_size=768, intermediate_size=3072, num_hidden_layers=LAYERS, num_attention_heads=12,
             image_size=224, patch_size=16, projection_dim=512, hidden_act="quick_gelu",
                               attn_implementation="sdpa")
-    tower = CLIPVisionModelWithProjection(config).to("cuda", torch.bfloat16).eval()
-    text = torch.nn.functional.normalize(torch.randn(C, 512, device="cuda"), dim=-1)
-    seen = torch.arange(o.batch, device="cuda") % C
+    tower = CLIPVisionModelWithProjection(config).to(DEVICE, torch.bfloat16).eval()
+    text = torch.nn.functional.normalize(torch.randn(C, 512, device=DEVICE), dim=-1)
+    seen = torch.arange(o.batch, device=DEVICE) % C
 
     def labels(x):
         f = torch.nn.functional.normalize(tower(pixel_values=x).image_embeds.float(), dim=-1)
@@ -49,12 +53,12 @@ def main():
         local, best = whole.gather(1, seen[:, None]).clamp(max=0.3), tiles.amax(1)
         final = (whole + torch.where(best > local, best, tiles.amin(1))) / 2
         v, i = final.topk(3, dim=1)
-        out = torch.zeros(o.batch, C, device="cuda").scatter_(1, i, (v >= 0.5).float())
+        out = torch.zeros(o.batch, C, device=DEVICE).scatter_(1, i, (v >= 0.5).float())
         return out.scatter_(1, ((whole + tiles.mean(1)) / 2).topk(int(0.3 * C), dim=1, largest=False).indices,
                 -1.0).cpu()
 
     def rate(step):
-        for _ in range(3):
+        for _ in range(1 if o.small else 3):
             step()
         start = time.perf_counter()
         for _ in range(o.rounds):
@@ -64,7 +68,7 @@ def main():
     with open(o.out, "w", newline="") as file:
         w = csv.writer(file)
         w.writerow(HEAD)
-        x = torch.rand(o.batch * VIEWS, 3, 224, 224, device="cuda", dtype=torch.bfloat16)
+        x = torch.rand(o.batch * VIEWS, 3, 224, 224, device=DEVICE, dtype=torch.bfloat16)
         r = rate(lambda: labels(x))
         w.writerow(["tensors", o.batch, "bf16", f"{r:.1f}", f"{r * VIEWS:.0f}"]), file.flush()
         if not pool:
@@ -75,7 +79,9 @@ def main():
         def files():
             now = numpy.concatenate(ahead.pop().get())
             ahead.append(pool.map_async(views, paths))  # while this batch is encoded
-            pixels = torch.from_numpy(now).pin_memory().to("cuda", non_blocking=True)
+            pixels = torch.from_numpy(now)
+            if DEVICE != "cpu":
+                pixels = pixels.pin_memory().to(DEVICE, non_blocking=True)
             labels((pixels.permute(0, 3, 1, 2).to(torch.bfloat16) / 255 - 0.45) / 0.27)
 
         r = rate(files)

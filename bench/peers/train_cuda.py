@@ -7,8 +7,13 @@ import argparse, csv, sys
 p = argparse.ArgumentParser()
 p.add_argument("out"), p.add_argument("--device", default="cuda"), p.add_argument("--steps", type=int, default=20)
 p.add_argument("--dry", action="store_true", help="say what would be measured; needs no torch")
+p.add_argument("--small", action="store_true", help="everything once, tiny and on the CPU: does the script work?")
 o = p.parse_args()
+if o.small:
+    o.device, o.steps = "cpu", 1
 NETWORKS = (("resnet50", 448, 64), ("resnet50", 224, 64), ("mobilenet_v2", 224, 64))
+if o.small:
+    NETWORKS = (("mobilenet_v2", 64, 2),)
 PRECISIONS = ("fp32", "tf32", "bf16")
 HEAD = ["what", "size", "batch", "precision", "ms", "images_per_s"]
 if o.dry:
@@ -22,8 +27,12 @@ import torch.nn.functional as F
 on_card = o.device.startswith("cuda")
 
 
+def compiled_form(m):
+    return torch.compile(m, backend="inductor" if on_card else "eager")
+
+
 def seconds(step):
-    for _ in range(5):
+    for _ in range(1 if o.small else 5):
         step()
     if not on_card:
         import time
@@ -42,7 +51,7 @@ def seconds(step):
 
 def network(name, size, batch, dtype, compiled=False):
     m = getattr(torchvision.models, name)(num_classes=80).to(o.device, memory_format=torch.channels_last).train()
-    forward = torch.compile(m) if compiled else m
+    forward = compiled_form(m) if compiled else m
     opt = torch.optim.SGD(m.parameters(), lr=0.01, momentum=0.9)
     x = torch.rand(batch, 3, size, size, device=o.device).to(memory_format=torch.channels_last)
     y = (torch.rand(batch, 80, device=o.device) < 0.03).float()
@@ -60,7 +69,7 @@ def network(name, size, batch, dtype, compiled=False):
 def mlp(compiled=False):
     m = torch.nn.Sequential(torch.nn.Linear(2048, 512), torch.nn.ReLU(), torch.nn.Linear(512, 80)).to(o.device)
     opt = torch.optim.SGD(m.parameters(), lr=0.01)
-    forward = torch.compile(m) if compiled else m
+    forward = compiled_form(m) if compiled else m
     x, y = torch.rand(128, 2048, device=o.device), (torch.rand(128, 80, device=o.device) < 0.03).float()
 
     def step():
@@ -79,8 +88,8 @@ with open(o.out, "w", newline="") as file:
         file.flush()
 
     row("mlp eager", 2048, 128, "fp32", seconds(mlp()))
+    row("mlp compiled", 2048, 128, "fp32", seconds(mlp(True)))
     if on_card:
-        row("mlp compiled", 2048, 128, "fp32", seconds(mlp(True)))
         step = mlp()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -100,7 +109,7 @@ with open(o.out, "w", newline="") as file:
     for name, size, batch in NETWORKS:
         for precision in PRECISIONS:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-            for compiled in (False, True) if precision == "bf16" and on_card else (False,):
+            for compiled in (False, True) if precision == "bf16" else (False,):
                 try:
                     row(name + " compiled" * compiled, size, batch, precision,
                             seconds(network(name, size, batch, precision, compiled)))
