@@ -84,7 +84,8 @@ peer() {
 	if [ -n "$dry" ]; then
 		one figures "$name" "$python" "$here/$script" "$@" --dry
 		grep 'would measure' "$out/figures/$name.log" | sed 's/^/    /'
-		case $script in lac.py | clip_cuda.py) return ;; esac # the one runs on CPUs anyway, the other wants our side on a card
+		# The one runs on CPUs anyway, the other wants our side on a card.
+		case $script in lac.py | clip_cuda.py) return ;; esac
 		"$python" -c 'import torch' 2>/dev/null && one figures "$name-small" "$python" "$here/$script" "$@" --small
 	elif "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
 		one figures "$name" "$python" "$here/$script" "$@"

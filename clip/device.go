@@ -102,10 +102,44 @@ func (m *Model) forward(tower string, x *torch.Tensor, f func(*torch.Tensor) *to
 	return m.graphs.run(tower, x, f)
 }
 
-// empty makes memory for a batch of pictures: page-locked where it goes to a card.
-func (p *Preprocessor) empty(shape []int) *torch.Tensor {
-	if p.pinned {
-		return torch.Call("aten::empty.memory_format", shape, torch.Float32, nil, nil, true, nil)[0].(*torch.Tensor)
+// empty makes memory for a batch of n pictures: page-locked where it goes to a card.
+func (p *Preprocessor) empty(n, h, w int) *torch.Tensor {
+	shape, dtype := torch.S(n, 3, h, w), torch.Float32
+	if p.raw {
+		shape, dtype = torch.S(n, h, w, 3), torch.Uint8
 	}
-	return torch.Empty(shape)
+	if p.pinned {
+		return torch.Call("aten::empty.memory_format", shape, dtype, nil, nil, true, nil)[0].(*torch.Tensor)
+	}
+	return torch.Empty(shape, dtype)
+}
+
+// constants normalise bytes on a device. Each is a tensor there, because a division by a number would be a product
+// with its reciprocal, whose last bit differs.
+type constants struct{ levels, mean, std *torch.Tensor }
+
+func (m *Model) newConstants() (c constants, err error) {
+	if m.pre == nil || !m.o.remote() {
+		return c, nil
+	}
+	err = torch.Try(func() {
+		c.levels = torch.Upload(m.o.Device, []float32{255})
+		c.mean = torch.Upload(m.o.Device, m.pre.Mean[:], 1, 3, 1, 1)
+		c.std = torch.Upload(m.o.Device, m.pre.Std[:], 1, 3, 1, 1)
+	})
+	return c, err
+}
+
+// pictures brings prepared pictures to the model's device: numbers [n, 3, H, W], or bytes [n, H, W, 3], which it
+// normalises there.
+func (m *Model) pictures(x *torch.Tensor) *torch.Tensor {
+	if x.DType() != torch.Uint8 {
+		return m.upload(x, m.o.DType)
+	}
+	if m.constants.levels == nil {
+		panic(&torch.Error{Kind: torch.KindValue, Op: "clip.Model",
+			Msg: "bytes are normalised on another device than the CPU alone; prepare the pictures without SendBytes"})
+	}
+	x = m.upload(x, torch.Uint8).Permute(0, 3, 1, 2).ToDType(torch.Float32).Contiguous()
+	return x.Div(m.constants.levels).Sub(m.constants.mean).Div(m.constants.std).ToDType(m.o.DType)
 }

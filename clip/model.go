@@ -50,8 +50,11 @@ type Model struct {
 	o      Options
 	tok    *tokenizer.Tokenizer
 	pre    *Preprocessor // nil without an image tower or an image library
+	sent   *Preprocessor // pre, but of bytes where the model is on another device
 	preErr error
 	graphs *graphs // nil but on a card
+
+	constants constants
 
 	active atomic.Int32
 	wide   chan wideJob
@@ -150,7 +153,12 @@ func newModel(c *CLIP, l *Loaded, o Options) (*Model, error) {
 		}
 		if m.pre, m.preErr = NewPreprocessor(p, size[0], size[1], o.Workers, o.Pixels); m.pre != nil {
 			m.pre.pinned = o.Device.Type == torch.DeviceCUDA
+			m.sent, _ = NewPreprocessor(p, size[0], size[1], o.Workers, o.Pixels)
+			m.sent.SendBytes(m)
 		}
+	}
+	if m.constants, err = m.newConstants(); err != nil {
+		return nil, err
 	}
 	m.graphs = newGraphs(&m.o)
 	torch.TrimHeap()
@@ -337,8 +345,9 @@ func join(parts []*torch.Tensor, width int) (out *torch.Tensor, err error) {
 	return out, err
 }
 
-// EncodeImage maps prepared pictures [n, 3, H, W] (any floating type; see [Preprocess]) to embeddings [n, E], float32
-// and not normalised. H and W may differ from the model's. The caller frees the result, or leaves it to the collector.
+// EncodeImage maps prepared pictures [n, 3, H, W] (any floating type; see [Preprocess]), or bytes [n, H, W, 3] (see
+// [Preprocessor.SendBytes]), to embeddings [n, E], float32 and not normalised. H and W may differ from the model's. The
+// caller frees the result, or leaves it to the collector.
 func (m *Model) EncodeImage(ctx context.Context, x *torch.Tensor) (*torch.Tensor, error) {
 	return m.encodeImage(ctx, x, m.chunks)
 }
@@ -361,7 +370,7 @@ func (m *Model) encodeImage(ctx context.Context, x *torch.Tensor,
 		return nil, err
 	}
 	return in(ctx, n, func(from, to int) *torch.Tensor {
-		return m.forward("image", m.upload(x.Slice(0, from, to, 1), m.o.DType), m.clip.Visual.Forward)
+		return m.forward("image", m.pictures(x.Slice(0, from, to, 1)), m.clip.Visual.Forward)
 	})
 }
 
@@ -372,7 +381,7 @@ func (m *Model) Details(ctx context.Context, x *torch.Tensor, want Want) (d Deta
 		return d, errNoImages
 	}
 	err = m.run(ctx, func(s *torch.Arena) error {
-		d = m.clip.Visual.Details(m.upload(x, m.o.DType), want)
+		d = m.clip.Visual.Details(m.pictures(x), want)
 		wide := func(t *torch.Tensor) *torch.Tensor {
 			if t == nil {
 				return nil
@@ -391,17 +400,18 @@ func (m *Model) Details(ctx context.Context, x *torch.Tensor, want Want) (d Deta
 // Prepare decodes files (their bytes) into a batch of pictures [n, 3, H, W]. A picture that cannot be read is a
 // *PictureError.
 func (m *Model) Prepare(ctx context.Context, files [][]byte) (*torch.Tensor, error) {
-	return m.prepare(ctx, len(files), func(i int) ([]byte, error) { return files[i], nil })
+	return m.prepare(ctx, m.pre, len(files), func(i int) ([]byte, error) { return files[i], nil })
 }
 
-func (m *Model) prepare(ctx context.Context, n int, fetch func(i int) ([]byte, error)) (*torch.Tensor, error) {
+func (m *Model) prepare(ctx context.Context, p *Preprocessor, n int,
+	fetch func(i int) ([]byte, error)) (*torch.Tensor, error) {
 	if m.clip.Visual == nil {
 		return nil, errNoImages
 	}
 	if m.preErr != nil {
 		return nil, m.preErr
 	}
-	return m.pre.batch(ctx, n, fetch)
+	return p.batch(ctx, n, fetch)
 }
 
 // EncodeFiles maps image files (their bytes) to embeddings [n, E]. While one batch is encoded the next is decoded.
@@ -427,7 +437,7 @@ func (m *Model) encodeFiles(ctx context.Context, n int, fetch func(int) ([]byte,
 		for from := 0; from < n; from += m.o.Batch {
 			var x *torch.Tensor
 			err := caught.Do(func() (err error) {
-				x, err = m.prepare(ctx, min(n-from, m.o.Batch), func(i int) ([]byte, error) { return fetch(from + i) })
+				x, err = m.prepare(ctx, m.sent, min(n-from, m.o.Batch), func(i int) ([]byte, error) { return fetch(from + i) })
 				return err
 			})
 			if p, ok := err.(*PictureError); ok {

@@ -196,6 +196,50 @@ type Preprocessor struct {
 	workers int
 	spare   sync.Pool
 	pinned  bool // batches lie in page-locked memory
+	raw     bool // batches are bytes [n, H, W, 3]; see SendBytes
+}
+
+// SendBytes has p's batches be bytes, uint8 [n, H, W, 3], where m computes on another device than the CPU and has the
+// same constants: a quarter of what float32 would be goes there, and EncodeImage normalises them on the device, to the
+// bits that the CPU gives. Elsewhere it does nothing. It must come before p's first batch.
+func (p *Preprocessor) SendBytes(m *Model) {
+	if !m.o.remote() || p.Via > 0 || m.pre == nil || m.pre.Mean != p.Mean || m.pre.Std != p.Std {
+		return
+	}
+	p.raw, p.pinned = true, m.o.Device.Type == torch.DeviceCUDA
+}
+
+// numbers are those of a batch or of a part of one, as they are made: floats or bytes.
+type numbers struct {
+	f []float32
+	b []byte
+}
+
+func (n numbers) cut(from, to int) numbers {
+	if n.b != nil {
+		return numbers{b: n.b[from:to]}
+	}
+	return numbers{f: n.f[from:to]}
+}
+
+func (n numbers) clear() { clear(n.f); clear(n.b) }
+
+// fill runs f on the memory of a batch.
+func (p *Preprocessor) fill(x *torch.Tensor, f func(n numbers)) {
+	if p.raw {
+		torch.View(x, func(b []byte) { f(numbers{b: b}) })
+		return
+	}
+	torch.View(x, func(v []float32) { f(numbers{f: v}) })
+}
+
+// put makes the numbers of a whole picture's bytes, h × w.
+func (p *Preprocessor) put(dst numbers, pix []byte, h, w int) error {
+	if dst.b != nil {
+		copy(dst.b, pix)
+		return nil
+	}
+	return pixel.Normalize(dst.f, pix, w, h, p.Mean, p.Std, false)
 }
 
 // NewPreprocessor makes a preprocessor for pictures of h × w. workers is how many decode at once; < 1 means one per
@@ -243,11 +287,11 @@ func (p *Preprocessor) batch(ctx context.Context, n int, fetch func(i int) ([]by
 		h, w = p.Via, p.Via
 	}
 	var out *torch.Tensor
-	if err := torch.Try(func() { out = p.empty(torch.S(n, 3, h, w)) }); err != nil {
+	if err := torch.Try(func() { out = p.empty(n, h, w) }); err != nil {
 		return nil, err
 	}
 	var err error
-	torch.View(out, func(data []float32) {
+	p.fill(out, func(data numbers) {
 		size := 3 * h * w
 		errs := make([]error, n)
 		var next atomic.Int64
@@ -267,7 +311,7 @@ func (p *Preprocessor) batch(ctx context.Context, n int, fetch func(i int) ([]by
 					errs[i] = caught.Do(func() error {
 						b, err := fetch(i)
 						if err == nil {
-							err = p.one(d, b, h, w, data[i*size:(i+1)*size])
+							err = p.one(d, b, h, w, data.cut(i*size, (i+1)*size))
 						}
 						return err
 					})
@@ -310,7 +354,7 @@ func (e *PictureError) Error() string { return fmt.Sprintf("picture %d: %v", e.I
 // Unwrap is the reason.
 func (e *PictureError) Unwrap() error { return e.Err }
 
-func (p *Preprocessor) one(d *decoding, b []byte, h, w int, dst []float32) error {
+func (p *Preprocessor) one(d *decoding, b []byte, h, w int, dst numbers) error {
 	if err := d.open(p.options); err != nil {
 		return err
 	}
@@ -333,7 +377,10 @@ func (p *Preprocessor) one(d *decoding, b []byte, h, w int, dst []float32) error
 	}
 	g := pixel.Geometry{W: l.w, H: l.h, Filter: p.filter(), Window: l.window}
 	if l.whole(w, h) {
-		return d.d.Float32(b, g, p.Mean, p.Std, dst)
+		if dst.b != nil {
+			return d.d.Uint8(b, g, dst.b)
+		}
+		return d.d.Float32(b, g, p.Mean, p.Std, dst.f)
 	}
 	n := 3 * l.window.Dx() * l.window.Dy()
 	d.part = slices.Grow(d.part[:0], n)[:n]
@@ -342,7 +389,7 @@ func (p *Preprocessor) one(d *decoding, b []byte, h, w int, dst []float32) error
 	}
 	d.full = slices.Grow(d.full[:0], 3*h*w)[:3*h*w]
 	place(d.full, d.part, l, w)
-	return pixel.Normalize(dst, d.full, w, h, p.Mean, p.Std, false)
+	return p.put(dst, d.full, h, w)
 }
 
 // place puts a part into a black picture.
@@ -355,7 +402,7 @@ func place(full, part []byte, l layout, w int) {
 }
 
 // torchvision resizes with libtorch's antialiased kernels on 8 bits, as torchvision does on a CPU.
-func (p *Preprocessor) torchvision(rgb *pixel.RGB, l layout, h, w int, dst []float32) error {
+func (p *Preprocessor) torchvision(rgb *pixel.RGB, l layout, h, w int, dst numbers) error {
 	return torch.Try(func() {
 		var err error
 		torch.Scope(func(*torch.Arena) {
@@ -375,7 +422,7 @@ func (p *Preprocessor) torchvision(rgb *pixel.RGB, l layout, h, w int, dst []flo
 				place(full, pix, l, w)
 				pix = full
 			}
-			err = pixel.Normalize(dst, pix, w, h, p.Mean, p.Std, false)
+			err = p.put(dst, pix, h, w)
 		})
 		if err != nil {
 			panic(&torch.Error{Kind: torch.KindValue, Op: "clip.Preprocess", Msg: err.Error()})

@@ -13,8 +13,8 @@ import (
 )
 
 // Views decodes each file once and prepares n parts of it, each as if it were a photo of its own: float32
-// [len(files)·n, 3, H, W], part j of file i in row i·n + j. parts gives the n parts of file i, which is w × h pixels;
-// it may run on any goroutine. Without parts n is 1: the whole photo, as Batch gives it.
+// [len(files)·n, 3, H, W] (bytes after SendBytes), part j of file i in row i·n + j. parts gives the n parts of file i
+// of w × h pixels; it may run on any goroutine. Without parts n is 1: the whole photo, as Batch gives it.
 //
 // A file that cannot be read leaves zeros and its reason in broken, which has an entry a file; it is no error. The
 // caller frees x.
@@ -26,11 +26,11 @@ func (p *Preprocessor) Views(ctx context.Context, files [][]byte, n int, parts f
 	if p.Via > 0 {
 		h, w = p.Via, p.Via
 	}
-	if err := torch.Try(func() { x = p.empty(torch.S(len(files)*n, 3, h, w)) }); err != nil {
+	if err := torch.Try(func() { x = p.empty(len(files)*n, h, w) }); err != nil {
 		return nil, nil, err
 	}
 	broken = make([]error, len(files))
-	torch.View(x, func(data []float32) {
+	p.fill(x, func(data numbers) {
 		size := 3 * h * w * n
 		shared := make([]cutting, len(files))
 		for i := range shared {
@@ -55,7 +55,7 @@ func (p *Preprocessor) Views(ctx context.Context, files [][]byte, n int, parts f
 					if i >= len(files) || ctx.Err() != nil {
 						break
 					}
-					dst := data[i*size : (i+1)*size]
+					dst := data.cut(i*size, (i+1)*size)
 					if parts == nil {
 						broken[i] = caught.Do(func() error { return p.one(d, files[i], h, w, dst) })
 						continue
@@ -73,7 +73,7 @@ func (p *Preprocessor) Views(ctx context.Context, files [][]byte, n int, parts f
 					case <-ctx.Done():
 						return
 					case <-shared[i].done:
-						shared[i].work(p, d, h, w, data[i*size:(i+1)*size])
+						shared[i].work(p, d, h, w, data.cut(i*size, (i+1)*size))
 					}
 				}
 			})
@@ -87,7 +87,7 @@ func (p *Preprocessor) Views(ctx context.Context, files [][]byte, n int, parts f
 				broken[i] = err
 			}
 			if broken[i] != nil {
-				clear(data[i*size : (i+1)*size])
+				data.cut(i*size, (i+1)*size).clear()
 			}
 		}
 	})
@@ -144,14 +144,14 @@ func (c *cutting) open(p *Preprocessor, d *decoding, b []byte, n int, parts func
 }
 
 // work prepares parts until all are taken.
-func (c *cutting) work(p *Preprocessor, d *decoding, h, w int, dst []float32) {
+func (c *cutting) work(p *Preprocessor, d *decoding, h, w int, dst numbers) {
 	size := 3 * h * w
 	for {
 		j := int(c.next.Add(1)) - 1
 		if j >= len(c.boxes) {
 			return
 		}
-		err := caught.Do(func() error { return p.part(d, c.rgb, c.boxes[j], h, w, dst[j*size:(j+1)*size]) })
+		err := caught.Do(func() error { return p.part(d, c.rgb, c.boxes[j], h, w, dst.cut(j*size, (j+1)*size)) })
 		if err != nil {
 			c.mu.Lock()
 			c.err = err
@@ -161,7 +161,7 @@ func (c *cutting) work(p *Preprocessor, d *decoding, h, w int, dst []float32) {
 }
 
 // part prepares a part of a picture.
-func (p *Preprocessor) part(d *decoding, rgb *pixel.RGB, box image.Rectangle, h, w int, dst []float32) error {
+func (p *Preprocessor) part(d *decoding, rgb *pixel.RGB, box image.Rectangle, h, w int, dst numbers) error {
 	plan := p.Preprocess
 	if p.Via > 0 {
 		plan.Resize = Squash
@@ -178,14 +178,17 @@ func (p *Preprocessor) part(d *decoding, rgb *pixel.RGB, box image.Rectangle, h,
 		return err
 	}
 	g := pixel.Geometry{W: l.w, H: l.h, Filter: p.filter(), Source: box, Window: l.window}
-	if l.whole(w, h) {
-		return d.d.TransformFloat32(rgb, g, p.Mean, p.Std, dst)
+	if l.whole(w, h) && dst.b == nil {
+		return d.d.TransformFloat32(rgb, g, p.Mean, p.Std, dst.f)
 	}
 	got, err := pixel.Transform(rgb, g)
 	if err != nil {
 		return err
 	}
-	pix := make([]byte, 3*h*w)
-	place(pix, got.Pix, l, w)
-	return pixel.Normalize(dst, pix, w, h, p.Mean, p.Std, false)
+	pix := got.Pix
+	if !l.whole(w, h) {
+		pix = make([]byte, 3*h*w)
+		place(pix, got.Pix, l, w)
+	}
+	return p.put(dst, pix, h, w)
 }

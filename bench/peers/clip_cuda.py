@@ -103,7 +103,8 @@ def ask(line):
 
 
 peak, rows = matmul_peak(), []
-print(f"{'CPU' if o.small else torch.cuda.get_device_name(dev)}: bfloat16 matrix product {peak / 1e12:.0f} TFLOP/s", flush=True)
+card = "CPU" if o.small else torch.cuda.get_device_name(dev)
+print(f"{card}: bfloat16 matrix product {peak / 1e12:.0f} TFLOP/s", flush=True)
 for name, shape in SHAPES.items():
     peers = {"pytorch": Tower(*shape).to(dev, torch.bfloat16).eval()}
     peers["compiled"] = torch.compile(peers["pytorch"], backend="eager" if o.small else "inductor")

@@ -60,7 +60,8 @@ with open(o.out, "w", newline="") as file:
         for name, (_, lean, names, more) in loss_forms.FORMS.items():
             if o.only and name not in o.only.split(","):
                 continue
-            for form, f in (("eager", lean), ("compiled", torch.compile(lean, backend="inductor" if on_card else "eager"))):
+            backend = "inductor" if on_card else "eager"
+            for form, f in (("eager", lean), ("compiled", torch.compile(lean, backend=backend))):
 
                 def step(i):
                     leaves = [sets[i][k].requires_grad_() for k in names if k in "zu"]

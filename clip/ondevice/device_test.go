@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"image"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/clip/pretrain"
+	"github.com/gospml/gospml/data/pixel"
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/dist"
@@ -272,4 +275,73 @@ func TestPretrainOnTwoDevices(t *testing.T) {
 			near(t, k, w, got[k], 1e-3, 2e-4)
 		}
 	}
+}
+
+// TestBytesCross: files and views go to the device as bytes, a quarter of what float32 would be, and end with the bits
+// of pictures that were normalised on the CPU.
+func TestBytesCross(t *testing.T) {
+	device := torchtest.Device(t)
+	var files [][]byte
+	for i := range 5 {
+		m := image.NewRGBA(image.Rect(0, 0, 50+9*i, 70-3*i))
+		for k := range m.Pix {
+			m.Pix[k] = byte((k*k + 31*i*k) >> 3)
+		}
+		var b bytes.Buffer
+		require.NoError(t, png.Encode(&b, m))
+		files = append(files, b.Bytes())
+	}
+	long := clip.OpenAIPreprocess
+	long.Resize = clip.LongSide
+	via, err := clip.NamedPreprocess("vlpl")
+	require.NoError(t, err)
+	builtin, err := clip.OpenBuiltin(clip.Options{})
+	require.NoError(t, err)
+	side, _ := builtin.ImageSize()
+	builtin.Close()
+	for name, p := range map[string]clip.Preprocess{"squash": {}, "padded": long, "by way of another size": via} {
+		o := clip.Options{Device: device, Batch: 2}
+		if name != "squash" {
+			o.Preprocess = &p
+		}
+		m, err := clip.OpenBuiltin(o)
+		require.NoError(t, err)
+		x, err := m.Prepare(t.Context(), files)
+		require.NoError(t, err)
+		require.Equal(t, torch.Float32, x.DType(), "what a program gets are numbers")
+		want, err := m.EncodeImage(t.Context(), x)
+		require.NoError(t, err)
+		_, before := torchtest.DeviceUploads()
+		got, err := m.EncodeFiles(t.Context(), files)
+		require.NoError(t, err)
+		_, after := torchtest.DeviceUploads()
+		each := 1
+		if name == "by way of another size" {
+			each = 4
+		}
+		require.Equal(t, each*len(files)*3*side*side, after-before, name)
+		torchtest.Equal(t, got, want)
+
+		pre, err := clip.NewPreprocessor(m.Config().Preprocess, side, side, 2, pixel.Options{})
+		require.NoError(t, err)
+		numbers, broken, err := pre.Views(t.Context(), files, 2, halves)
+		require.NoError(t, err)
+		require.Equal(t, make([]error, len(files)), broken)
+		if pre.SendBytes(m); name == "squash" {
+			raw, _, err := pre.Views(t.Context(), files, 2, halves)
+			require.NoError(t, err)
+			require.Equal(t, []int{2 * len(files), side, side, 3}, raw.Shape())
+			want, err := m.EncodeImage(t.Context(), numbers)
+			require.NoError(t, err)
+			got, err := m.EncodeImage(t.Context(), raw)
+			require.NoError(t, err)
+			torchtest.Equal(t, got, want)
+		}
+		m.Close()
+	}
+}
+
+// halves are the left and the right half of a picture.
+func halves(_, w, h int) ([]image.Rectangle, error) {
+	return []image.Rectangle{image.Rect(0, 0, w/2, h), image.Rect(w/2, 0, w, h)}, nil
 }

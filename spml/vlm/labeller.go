@@ -53,6 +53,7 @@ func New(ctx context.Context, m *clip.Model, classes []string, s Settings) (*Lab
 	if l.prepare, err = clip.NewPreprocessor(p, h, w, 0, s.pixels()); err != nil {
 		return nil, err
 	}
+	l.prepare.SendBytes(m)
 	raw, err := l.features(ctx, c)
 	if err != nil {
 		return nil, err
@@ -241,7 +242,7 @@ const mirrorSalt = 0x6d6972726f72
 // batch is some photos, ready for the tower.
 type batch struct {
 	rows   []int
-	x      *torch.Tensor // [B·views, 3, H, W]
+	x      *torch.Tensor // [B·views, 3, H, W], or bytes [B·views, H, W, 3]
 	boxes  [][]image.Rectangle
 	broken []error
 }
@@ -272,29 +273,50 @@ func (l *Labeller) load(ctx context.Context, p Photos, unread []error) (*batch, 
 	return b, nil
 }
 
-// mirror turns the views that training sees mirrored, [B·views, 3, H, W], in place.
+// mirror turns the views that training sees mirrored, [B·views, 3, H, W], or bytes [B·views, H, W, 3], in place.
 func (l *Labeller) mirror(x *torch.Tensor, p Photos) {
-	views, width := l.settings.views(), x.Size(3)
+	views := l.settings.views()
+	turned := func(i int) []bool {
+		t := make([]bool, views)
+		if l.settings.Method == DAMP && p.Epoch > 0 {
+			t = l.settings.mirrored(p.Epoch, p.Rows[i])
+		} else if p.Mirror != nil {
+			t[0] = p.Mirror[i]
+		}
+		return t
+	}
+	if x.DType() == torch.Uint8 {
+		width := x.Size(2)
+		torch.View(x, func(data []byte) {
+			mirrorRows(data, len(p.Rows), views, 3*width, turned, func(row []byte) {
+				for a, b := 0, 3*(width-1); a < b; a, b = a+3, b-3 {
+					for c := range 3 {
+						row[a+c], row[b+c] = row[b+c], row[a+c]
+					}
+				}
+			})
+		})
+		return
+	}
 	torch.View(x, func(data []float32) {
-		size := len(data) / (len(p.Rows) * views)
-		for i, row := range p.Rows {
-			turned := make([]bool, views)
-			if l.settings.Method == DAMP && p.Epoch > 0 {
-				turned = l.settings.mirrored(p.Epoch, row)
-			} else if p.Mirror != nil {
-				turned[0] = p.Mirror[i]
+		mirrorRows(data, len(p.Rows), views, x.Size(3), turned, slices.Reverse[[]float32])
+	})
+}
+
+// mirrorRows turns each row of width numbers of the views for which turned says so.
+func mirrorRows[T any](data []T, photos, views, width int, turned func(i int) []bool, turn func(row []T)) {
+	size := len(data) / (photos * views)
+	for i := range photos {
+		for v, yes := range turned(i) {
+			if !yes {
+				continue
 			}
-			for v, turn := range turned {
-				if !turn {
-					continue
-				}
-				picture := data[(i*views+v)*size : (i*views+v+1)*size]
-				for at := 0; at < len(picture); at += width {
-					slices.Reverse(picture[at : at+width])
-				}
+			picture := data[(i*views+v)*size : (i*views+v+1)*size]
+			for at := 0; at < size; at += width {
+				turn(picture[at : at+width])
 			}
 		}
-	})
+	}
 }
 
 // cosines are those of the whole photos [B, C] and of their tiles [R, B, C], nil without tiles.
