@@ -14,8 +14,12 @@ import (
 
 	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/label"
+	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/train"
 	"github.com/gospml/gospml/torch"
 	"github.com/gospml/gospml/torch/nn"
+	"github.com/gospml/gospml/torch/optim"
 )
 
 // backbones is golden_backbones.json: models of torchvision and timm in evaluation and for one training step, and names and shapes of the tensors of
@@ -176,9 +180,9 @@ func backboneCase(n node, o Options, fill fillRule) (map[string]any, error) {
 		out["eval_features"] = m.features(x)
 	})
 	if n.has("train") {
-		out["train"] = m.trainStep(n.get("train"), full, x, o)
+		out["train"], err = m.trainStep(n.get("train"), full, x, o)
 	}
-	return out, nil
+	return out, err
 }
 
 // features are what the files name: the map, its mean over positions, the normalised mean, a transformer's tokens.
@@ -200,9 +204,14 @@ func (m *network) features(x *torch.Tensor) map[string]any {
 
 var gradientCall = regexp.MustCompile(`g=det\('([^']+)',\s*scale ([0-9.]+)\)`)
 
-// trainStep is a step in training mode without dropout: loss = mean(logits·g), gradients, running statistics, and the logits in evaluation mode
-// after those have moved.
-func (m *network) trainStep(n node, full string, x *torch.Tensor, o Options) map[string]any {
+// slope is the loss of the files: mean(logits·g).
+type slope struct{ g *torch.Tensor }
+
+func (s slope) Value(b loss.Batch) (*torch.Tensor, error) { return b.Logits.Mul(s.g).Mean(), nil }
+
+// trainStep is a step of the trainer's in training mode without dropout, whose loss is mean(logits·g): gradients,
+// running statistics, and the logits in evaluation mode after those have moved. The optimiser's rate is 0.
+func (m *network) trainStep(n node, full string, x *torch.Tensor, o Options) (map[string]any, error) {
 	name, scale := "input:"+full+":grad", 2.0
 	if what := n.text("what", ""); what != "" {
 		p := gradientCall.FindStringSubmatch(what)
@@ -214,9 +223,26 @@ func (m *network) trainStep(n node, full string, x *torch.Tensor, o Options) map
 	}
 	nn.SetTraining(m.Model, true)
 	nn.SetDropout(m.Model, 0)
-	y := m.logits(x)
-	loss := y.Mul(det(name, torch.Float32, scale, y.Shape()...).ToDType(o.compute())).Mean()
-	loss.Backward()
+	params := nn.Parameters(m.Model)
+	out := map[string]any{}
+	s := &train.Stepper{Estimator: label.None{}}
+	s.Train(optim.NewSGD(params, optim.LR(0)), params, 0)
+	s.Forward = func(st *label.Step) error {
+		y := m.logits(x)
+		out["logits"] = summary(y)
+		s.Loss = slope{det(name, torch.Float32, scale, y.Shape()...).ToDType(o.compute())}
+		st.Batch.Logits = y
+		return nil
+	}
+	places := make([]int, x.Size(0))
+	for i := range places {
+		places[i] = i
+	}
+	value, err := s.Step(1, places)
+	if err != nil {
+		return nil, err
+	}
+	out["loss"] = value
 
 	names := m.names()
 	squares, total := map[string]float64{}, 0.0
@@ -247,12 +273,11 @@ func (m *network) trainStep(n node, full string, x *torch.Tensor, o Options) map
 		}
 		statistics[names[k]] = summary(t)
 	}
-	out := map[string]any{
-		"loss": loss.Item(), "logits": summary(y), "gradient_norm_per_group": norms, "gradient_norm_total": math.Sqrt(total), "running_statistics": statistics,
-	}
+	out["gradient_norm_per_group"], out["gradient_norm_total"] = norms, math.Sqrt(total)
+	out["running_statistics"] = statistics
 	nn.SetTraining(m.Model, false)
 	torch.NoGrad(func() { out["eval_logits_after_statistics_update"] = summary(m.logits(x)) })
-	return out
+	return out, nil
 }
 
 // model compares a case. Values are as close as the file asks relative to the largest logit, or the largest of their own tensor; a sum may be off by that

@@ -201,7 +201,7 @@ func (p *problem) scores(x *torch.Tensor) (s *torch.Tensor) {
 // epoch runs the steps of one epoch and returns the mean loss, weighted by batch size.
 func (p *problem) epoch(e int) (float64, error) {
 	p.trainScores, p.trainRows = nil, nil
-	if err := p.stepper.Estimator.Start(e); err != nil {
+	if err := p.stepper.Begin(e); err != nil {
 		return 0, err
 	}
 	sum, seen := 0.0, 0
