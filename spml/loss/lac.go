@@ -104,9 +104,10 @@ func SupervisedContrast(x, labels *torch.Tensor, tau float64) *torch.Tensor {
 	counts := mask(id.GeScalar(0), s)
 	left := self.LogicalOr(id.LtScalar(0).Unsqueeze(0))
 	others := s.MaskedFill(left, math.Inf(-1))
-	// The bounds change nothing where there are others: they keep rows without one finite.
+	// The bounds change nothing where there are others, whose sum is at least 1: they keep rows without one finite. No
+	// bound is a value that occurs, because libtorch's derivative there depends on its version.
 	others = others.Sub(others.Detach().Amax([]int{1}, true).ClampMin(-math.MaxFloat32))
-	logProbability := others.MaskedFill(left, 0).Sub(others.Exp().SumDim([]int{1}, true).ClampMin(1).Log())
+	logProbability := others.MaskedFill(left, 0).Sub(others.Exp().SumDim([]int{1}, true).ClampMin(0.5).Log())
 	p := mask(id.Unsqueeze(1).Eq(id.Unsqueeze(0)).LogicalAnd(left.LogicalNot()), s)
 	mean := p.Mul(logProbability).SumDim([]int{1}, false).Div(p.SumDim([]int{1}, false).ClampMin(1))
 	return mean.Mul(counts).Sum().Div(counts.Sum().ClampMin(1).Neg())
