@@ -59,7 +59,9 @@ func TestConcurrentSoak(t *testing.T) {
 	encode(pictures)
 	collect()
 	require.LessOrEqual(t, torch.Live(), live)
-	require.LessOrEqual(t, resident(t), before+24, "MiB")
+	if os.Getenv("ASAN_OPTIONS") == "" { // the address sanitizer keeps what is freed for a while
+		require.LessOrEqual(t, resident(t), before+24, "MiB")
+	}
 }
 
 // Attention that is written out and libtorch's blockwise one give the same.
