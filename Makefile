@@ -33,6 +33,10 @@ kernel-instructions: ## count the loss kernels' instructions an element in what 
 gpu-check: ## bundle libraries and tests for a machine with a GPU (build/gpu-check.tar.xz)
 	.ci/gpu-check
 
+.PHONY: site
+site: build ## the pages as one static site that opens from disk (build/site/index.html)
+	.ci/site
+
 build: ## bin/spml and the other commands
 	$(GO) build -o bin/ ./cmd/...
 

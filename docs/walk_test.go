@@ -3,10 +3,13 @@ package docs
 
 import (
 	"bytes"
+	"encoding/csv"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -94,6 +97,31 @@ func TestLinks(t *testing.T) {
 					require.NoError(t, err, page)
 				}
 			}
+		}
+	}
+}
+
+// TestChoosing: the table of methods is that of the results.
+func TestChoosing(t *testing.T) {
+	page, err := os.ReadFile("choosing.md")
+	require.NoError(t, err)
+	file, err := os.Open("../results/tuned_miml.csv")
+	require.NoError(t, err)
+	defer file.Close()
+	all, err := csv.NewReader(file).ReadAll()
+	require.NoError(t, err)
+	value := func(text string) float64 {
+		v, err := strconv.ParseFloat(text, 64)
+		require.NoError(t, err)
+		return v
+	}
+	for _, r := range all[1:] {
+		row := fmt.Sprintf("| %s | %.2f |", r[1], value(r[3]))
+		if r[7] != "" {
+			row += fmt.Sprintf(" %+.2f | %+.2f … %+.2f |", value(r[7]), value(r[8]), value(r[9]))
+		}
+		if !strings.HasPrefix(r[1], "bce") {
+			require.Contains(t, string(page), "\n"+row)
 		}
 	}
 }
