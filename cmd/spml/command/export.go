@@ -1,35 +1,61 @@
 package command
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/gospml/gospml/internal/plain"
 	"github.com/gospml/gospml/spml/evaluate"
+	"github.com/gospml/gospml/spml/onnx"
 	"github.com/gospml/gospml/spml/train"
 )
 
+// exportONNX is the form of --to that package onnx writes.
+const exportONNX = "onnx"
+
+// exportForms are the forms of --to.
+var exportForms = []string{train.ExportTimm, exportONNX, train.ExportTorchScript, train.ExportSafetensors}
+
 func newExport() *cobra.Command {
 	var o train.ExportOptions
+	var input, progress string
 	var tune bool
-	var progress string
 	cmd := &cobra.Command{
-		Use:   "export RUN OUT --to timm|safetensors|torchscript",
+		Use:   "export RUN OUT --to timm|onnx|torchscript|safetensors",
 		Short: "Write a run's model for other programs",
 		Long: `Writes the saved model of a run directory to a path that must not exist.
 
   spml export runs/em em-timm --to timm                  a folder: timm.create_model("local-dir:em-timm", pretrained=True), or spml predict em-timm photo.jpg
   spml export runs/em em-timm --to timm --calibrate      with a threshold for each class: the best F1 on the run's validation part
+  spml export runs/em em.onnx --to onnx                  one file for ONNX Runtime, OpenVINO, …: [batch, 3, H, W] to
+                                                         logits and probabilities; its metadata say the rest
+  spml export runs/em em.onnx --to onnx --onnx-input bytes    with the normalisation inside: bytes 0 … 255
   spml export runs/em em.safetensors --to safetensors    one file; the metadata "config" holds classes, thresholds and preprocessing
   spml export runs/em em.pt --to torchscript             one file for torch.jit.load and C++: normalised images in, logits out; config.json is an extra file`,
 		Args: exactly(2, "a run directory and a path to write"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case !slices.Contains(exportForms, o.Form):
+				return usageError{fmt.Errorf("no form is called %q; there are %s", o.Form, strings.Join(exportForms, ", "))}
+			case o.Form != exportONNX && cmd.Flags().Changed("onnx-input"):
+				return usageError{fmt.Errorf("--onnx-input belongs to --to %s", exportONNX)}
+			}
 			if tune {
 				var err error
 				if o.Thresholds, err = calibrate(cmd, args[0], progress); err != nil {
 					return err
 				}
 			}
-			if err := train.Export(args[0], args[1], o); err != nil {
+			var err error
+			if o.Form == exportONNX {
+				err = onnx.Export(args[0], args[1], onnx.Options{Input: onnx.Input(input), Thresholds: o.Thresholds})
+			} else {
+				err = train.Export(args[0], args[1], o)
+			}
+			if err != nil {
 				return err
 			}
 			plain.Fprintf(cmd.OutOrStdout(), "%s: written for %s\n", args[1], o.Form)
@@ -37,9 +63,16 @@ func newExport() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Form, "to", train.ExportTimm, "timm (a folder), safetensors or torchscript (a file)")
+	f.StringVar(&o.Form, "to", train.ExportTimm, "timm (a folder), onnx, torchscript or safetensors (a file)")
+	f.StringVar(&input, "onnx-input", string(onnx.Normalized),
+		"what an ONNX file takes: normalized; with the normalisation inside unit (0 … 1) or bytes (0 … 255)")
 	f.BoolVar(&tune, "calibrate", false, "choose a threshold for each class on the run's validation part")
 	f.StringVar(&progress, "progress", progressAuto, "auto, bar, plain, json or off")
+	for name, values := range map[string][]string{
+		"to": exportForms, "onnx-input": {string(onnx.Normalized), string(onnx.Unit), string(onnx.Bytes)},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, fixed(values...)) // the flags are there
+	}
 	return cmd
 }
 

@@ -7,11 +7,14 @@ import (
 	"image/color"
 	"image/png"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gospml/gospml/internal/testroot"
 )
 
 // tinySet is a data set of 20 small pictures, each with one label and a grey of its own.
@@ -75,7 +78,66 @@ func TestExport(t *testing.T) {
 	code, _, stderr = spml(t, nil, "export", run, out)
 	require.NotZero(t, code)
 	require.Contains(t, stderr, "remove it, or name another")
-	code, _, stderr = spml(t, nil, "export", run, out+"2", "--to", "onnx")
+	code, _, stderr = spml(t, nil, "export", run, out+"2", "--to", "tflite")
 	require.Equal(t, exitUsage, code)
-	require.Contains(t, stderr, "timm, safetensors, torchscript")
+	require.Contains(t, stderr, "timm, onnx, torchscript, safetensors")
+	code, _, stderr = spml(t, nil, "export", run, out+"2", "--onnx-input", "bytes")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "belongs to --to onnx")
+}
+
+// pythonWithEngines is a Python with onnx, onnxruntime and openvino, as `make bench-infer` makes one.
+func pythonWithEngines(t *testing.T) string {
+	cache := os.Getenv("GOSPML_CACHE")
+	if cache == "" {
+		dir, err := os.UserCacheDir()
+		require.NoError(t, err)
+		cache = filepath.Join(dir, "gospml")
+	}
+	python := filepath.Join(cache, "peers-infer", "bin", "python")
+	if out, err := exec.Command(python, "-c", "import onnx, onnxruntime, openvino, PIL").CombinedOutput(); err != nil {
+		t.Skipf("no Python with ONNX Runtime and OpenVINO; `make bench-infer` makes one: %v %s", err, out)
+	}
+	return python
+}
+
+// TestExportONNX: files of models that two methods trained tag photos as predict does, in ONNX Runtime and OpenVINO,
+// which know of classes, thresholds and preprocessing only what the file says.
+func TestExportONNX(t *testing.T) {
+	python := pythonWithEngines(t)
+	dir := t.TempDir()
+	photos := filepath.Join(dir, "photos")
+	require.NoError(t, os.Mkdir(photos, 0o755))
+	all, err := filepath.Glob(filepath.Join(testroot.Shared(t, "data", "miml", "images"), "*"))
+	require.NoError(t, err)
+	require.Greater(t, len(all), 64)
+	for _, p := range all[:64] {
+		b, err := os.ReadFile(p)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(photos, filepath.Base(p)), b, 0o644))
+	}
+	set := tinySet(t, 3)
+	backbones := []string{"small_cnn"}
+	if testroot.Nightly() {
+		backbones = []string{"small_cnn", "mobilenet_v2", "resnet18", "resnet34", "resnet50", "resnet101", "squeezenet1_0",
+			"squeezenet1_1", "convnext_tiny", "convnext_small", "vit_small_patch16", "vit_base_patch16", "vit_base_patch32",
+			"vit_small_patch14_dinov2", "vit_base_patch14_dinov2", "vit_base_patch16_siglip"}
+	}
+	for _, backbone := range backbones {
+		for _, method := range [][]string{{"--method", "em"}, {"--method", "lac"}} {
+			name := filepath.Join(dir, backbone+"-"+method[1])
+			run := append([]string{"train", "--data", set, "--backbone", backbone, "--epochs", "2", "--run", name}, method...)
+			code, _, stderr := spml(t, nil, run...)
+			require.Zero(t, code, stderr)
+			code, _, stderr = spml(t, nil, "export", name, name+".onnx", "--to", "onnx", "--onnx-input", "bytes")
+			require.Zero(t, code, stderr)
+			code, want, stderr := spml(t, nil, "predict", name, photos, "--format", "csv")
+			require.Zero(t, code, stderr)
+			require.NoError(t, os.WriteFile(name+".csv", []byte(want), 0o644))
+			out, err := exec.Command(python, filepath.Join("testdata", "tag_onnx.py"), name+".onnx", name+".csv",
+				photos).CombinedOutput()
+			require.NoError(t, err, "%s: %s", name, out)
+			require.Contains(t, string(out), "64 photos, labels of both engines equal")
+		}
+	}
 }
