@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/train"
 )
 
@@ -284,8 +284,8 @@ func (t *Table) rowOf(name string) *Row {
 			return &t.Rows[i]
 		}
 	}
-	if e, err := loss.Lookup(name); err == nil {
-		name = e.ID
+	if m, err := method.Lookup(name); err == nil {
+		name = m.ID
 	}
 	var found *Row
 	for i := range t.Rows {

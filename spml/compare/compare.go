@@ -111,24 +111,17 @@ func Methods(names []string) ([]Variant, error) {
 	var out []Variant
 	for _, n := range names {
 		id, rest, _ := strings.Cut(n, ":")
-		name := id
-		if id == config.DualCoOp { // a model with a loss of the registry
-			id = "asl"
-		}
-		e, err := loss.Lookup(id)
+		m, err := method.Lookup(id)
 		if err != nil {
 			return nil, &config.Error{Msg: strings.TrimPrefix(err.Error(), "loss: ")}
 		}
-		if name != config.DualCoOp {
-			name = e.ID
-		}
-		v := Variant{Name: name, Set: map[string]any{"method": name}}
+		v := Variant{Name: m.ID, Set: map[string]any{"method": m.ID}}
 		if rest != "" {
 			v.Name += ":" + rest
 		}
 		for _, one := range strings.FieldsFunc(rest, func(r rune) bool { return r == ',' }) {
 			key, text, _ := strings.Cut(one, "=")
-			if slices.ContainsFunc(e.Params, func(p loss.Param) bool { return p.Name == key }) {
+			if slices.ContainsFunc(m.Loss.Params, func(p loss.Param) bool { return p.Name == key }) {
 				p, err := config.Parse("params", one)
 				if err != nil {
 					return nil, err
@@ -140,7 +133,7 @@ func Methods(names []string) ([]Variant, error) {
 			}
 			if v.Set[config.Today(key)], err = config.Parse(key, text); err != nil {
 				return nil, &config.Error{
-					Msg: fmt.Sprintf("%s: %s is neither a parameter of %s nor a setting of a run: %v", n, key, e.ID, err),
+					Msg: fmt.Sprintf("%s: %s is neither a parameter of %s nor a setting of a run: %v", n, key, m.ID, err),
 				}
 			}
 		}

@@ -1,21 +1,11 @@
 package config
 
-// DualCoOp is a method whose head learns prompts of an image-text model.
-const DualCoOp = "dualcoop"
-
 // contextTokens is the length of DualCoOp's contexts in the paper.
 const contextTokens = 16
 
 // resolveClip fills in the settings of models that are made of a CLIP, before the others.
 func (c *Config) resolveClip() error {
-	if c.Method.ID == DualCoOp {
-		c.Method.ID, c.Model.Head = "asl", HeadDualCoOp
-		params := map[string]float64{"gamma_neg": 2, "gamma_pos": 1, "margin": 0.05}
-		for k, v := range c.Method.Params {
-			params[k] = v
-		}
-		c.Method.Params = params
-		def(&c.Method.Form, "code")
+	if m := c.Method.of(); m.Head == HeadDualCoOp {
 		def(&c.Optim.Name, "sgd")
 		def(&c.Optim.Momentum, 0.9)
 		def(&c.Schedule.Name, "cosine")

@@ -39,6 +39,7 @@ func (c *Config) resolve() error {
 	if err := c.Data.check(); err != nil {
 		return err
 	}
+	c.takeFromMethod()
 	if err := c.resolveClip(); err != nil {
 		return err
 	}

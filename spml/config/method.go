@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -50,6 +51,20 @@ func (m Method) of() *method.Method {
 		return found
 	}
 	return &method.Method{ID: m.ID, Loss: &loss.Entry{}} // an unknown name, which Resolve refuses
+}
+
+// takeFromMethod fills in what a method brings with it: its loss's parameters and form, its head.
+func (c *Config) takeFromMethod() {
+	m := c.Method.of()
+	if m.Params != nil {
+		params := maps.Clone(map[string]float64(m.Params))
+		maps.Copy(params, c.Method.Params)
+		c.Method.Params = params
+	}
+	def(&c.Method.Form, m.Form)
+	if m.Head != "" {
+		c.Model.Head = m.Head
+	}
 }
 
 // resolve finds the method and checks that its parameters and the way of training fit it.

@@ -174,14 +174,7 @@ func (c *Config) resolveHead(m *method.Method) error {
 	}
 	twoViews := m.Needs(loss.StrongView) && !frozen
 	if twoViews {
-		view := StrongViews()[0]
-		switch {
-		case m.Mask != nil:
-			view = "ignore"
-		case c.Method.Form == "paper":
-			view = StrongViews()[1] // as printed
-		}
-		def(&c.Method.StrongView, view)
+		def(&c.Method.StrongView, m.SecondView(c.Method.Form))
 	}
 	def(&c.Model.Head, HeadLinear)
 	def(&c.Model.GradCheckpointing, CheckpointNone)

@@ -12,6 +12,7 @@ func init() {
 	}
 	mustRegister(Method{
 		ID: "ignore", Gives: loss.NegativeMask, Mask: mask,
+		View: func(string) string { return "ignore" },
 		Single: func(v loss.Values) string {
 			if !mask(v).Batch {
 				return ""

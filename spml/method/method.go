@@ -7,6 +7,7 @@
 package method
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,8 +26,17 @@ type Step = label.Step
 
 // Method is a way to train.
 type Method struct {
-	ID   string // also the id of its loss
-	Loss *loss.Entry
+	ID string // also the id of its loss, unless Of names another's
+	// Of names the loss, where it has an id of its own; "" = the method's.
+	Of   string
+	Loss *loss.Entry // Register fills it in
+	// Params are parameters of the loss in place of its own defaults; Form is its form. A run's settings come first.
+	Params loss.Values
+	Form   string
+	// Head names the head that the method trains and no other (model.RegisterHead); "" = the run chooses.
+	Head string
+	// View names the second view that a run of a form compares with the first, where it names none; nil = LAC's.
+	View func(form string) string
 	// Estimator makes what changes the labels during training; nil: nothing does.
 	Estimator func(*Setup) (Estimator, error)
 	// Gives is what the estimator puts into a batch beside what every run has.
@@ -56,18 +66,22 @@ var registry = struct {
 	by map[string]*Method
 }{by: map[string]*Method{}}
 
-// Register adds a method. Its loss must be registered (loss.Register) under the same id. An id that is taken is an
-// error.
+// Register adds a method. Its loss must be registered (loss.Register): under the same id, or, of a method with an id of
+// its own, under the one that Of names. An id that is taken, or is another loss's name, is an error.
 func Register(m Method) error {
 	if m.Loss == nil {
-		e, err := loss.Lookup(m.ID)
+		e, err := loss.Lookup(cmp.Or(m.Of, m.ID))
 		if err != nil {
 			return fmt.Errorf("method: %q: register its loss first: %w", m.ID, err)
 		}
 		m.Loss = e
 	}
-	if m.ID != m.Loss.ID {
-		return fmt.Errorf("method: %q has the loss %q; a method and its loss have one id", m.ID, m.Loss.ID)
+	if m.ID != m.Loss.ID && m.Of == "" {
+		return fmt.Errorf("method: %q has the loss %q; a method and its loss have one id, or Of names the loss", m.ID,
+			m.Loss.ID)
+	}
+	if other, err := loss.Lookup(m.ID); m.ID == "" || err == nil && other.ID != m.ID {
+		return fmt.Errorf("method: %q is no id of its own", m.ID)
 	}
 	registry.Lock()
 	defer registry.Unlock()
@@ -87,11 +101,29 @@ func mustRegister(m Method) {
 
 // Lookup finds a method by its id or an alias of its loss; the error of an unknown name lists what there is.
 func Lookup(name string) (*Method, error) {
+	for _, m := range own() {
+		if strings.EqualFold(m.ID, name) {
+			return m, nil
+		}
+	}
 	e, err := loss.Lookup(name)
 	if err != nil {
 		return nil, err
 	}
 	return Of(e), nil
+}
+
+// own are the methods whose id is not their loss's.
+func own() []*Method {
+	registry.RLock()
+	defer registry.RUnlock()
+	var out []*Method
+	for _, m := range registry.by {
+		if m.ID != m.Loss.ID {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // Of is the method of a loss.
@@ -110,6 +142,8 @@ func List() []*Method {
 	for _, e := range loss.Entries() {
 		out = append(out, Of(e))
 	}
+	out = append(out, own()...)
+	slices.SortFunc(out, func(a, b *Method) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -143,6 +177,14 @@ func Trainable() []string {
 
 // Needs says whether the loss reads some parts of a batch.
 func (m *Method) Needs(parts loss.Needs) bool { return m.Loss.Needs&parts != 0 }
+
+// SecondView names the second view of a run of a form that names none.
+func (m *Method) SecondView(form string) string {
+	if m.View == nil {
+		return lacView(form)
+	}
+	return m.View(form)
+}
 
 // Present is the threshold above which a label counts as present.
 func (m *Method) Present() float64 {

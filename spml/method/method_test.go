@@ -80,3 +80,24 @@ func TestRegister(t *testing.T) {
 	require.Equal(t, 0.3, m.Present())
 	require.Contains(t, method.Trainable(), "test-method")
 }
+
+// DualCoOp is a method of its own on another's loss, and runs that recorded it by that loss are known again.
+func TestMethodOfAnothersLoss(t *testing.T) {
+	m, err := method.Lookup("DualCoOp")
+	require.NoError(t, err)
+	require.Equal(t, []string{"dualcoop", "asl", "dualcoop", "code"}, []string{m.ID, m.Loss.ID, m.Head, m.Form})
+	asl, err := method.Lookup("asl")
+	require.NoError(t, err)
+	require.Empty(t, asl.Head)
+	require.Contains(t, method.Trainable(), "dualcoop")
+
+	whole := map[string]float64{"gamma_neg": 2, "gamma_pos": 3, "margin": 0.05}
+	require.Equal(t, "dualcoop", method.Recorded("asl", "dualcoop", whole))
+	require.Equal(t, "asl", method.Recorded("asl", "linear", whole))
+	require.Equal(t, "asl", method.Recorded("asl", "dualcoop", map[string]float64{"margin": 0.05}))
+	require.Equal(t, "an", method.Recorded("an", "dualcoop", whole))
+
+	require.ErrorContains(t, method.Register(method.Method{ID: "asymmetric-loss", Of: "an"}), "no id of its own")
+	require.ErrorContains(t, method.Register(method.Method{ID: "dualcoop", Of: "asl"}), "taken")
+	require.ErrorContains(t, method.Register(method.Method{ID: "nobody"}), "register its loss first")
+}

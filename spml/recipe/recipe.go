@@ -22,7 +22,7 @@ import (
 
 	"github.com/gospml/gospml/spml/backbone"
 	"github.com/gospml/gospml/spml/config"
-	"github.com/gospml/gospml/spml/loss"
+	methods "github.com/gospml/gospml/spml/method"
 )
 
 //go:embed papers/*.yaml sweeps/*.yaml
@@ -158,7 +158,7 @@ func parse(b []byte) (paper, error) {
 		}
 	}
 	for _, m := range p.Methods {
-		if _, err := loss.Lookup(m); err != nil {
+		if _, err := methods.Lookup(m); err != nil {
 			return p, err
 		}
 	}
@@ -235,8 +235,8 @@ func (r *Recipe) Settings() map[string]any {
 
 // SetsForm says whether the recipe's form is meant for a method: the printed form of its own methods is no other's.
 func (r *Recipe) SetsForm(method string) bool {
-	if e, err := loss.Lookup(method); err == nil {
-		method = e.ID
+	if m, err := methods.Lookup(method); err == nil {
+		method = m.ID
 	}
 	return r.Released || r.Own == nil || slices.Contains(r.Own, method)
 }

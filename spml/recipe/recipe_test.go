@@ -122,8 +122,9 @@ func TestEveryRecipeIsWhole(t *testing.T) {
 			require.NotEmpty(t, v.Source, "%s %s", r.Name, k)
 		}
 		for _, m := range r.Methods {
-			e, err := loss.Lookup(m)
+			found, err := method.Lookup(m)
 			require.NoError(t, err)
+			e := found.Loss
 			s := r.Settings()
 			s["method"], s["data"] = m, "photos"
 			if s["clip"] == nil { // whose towers are the model

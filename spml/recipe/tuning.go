@@ -6,16 +6,21 @@ import (
 	"strings"
 
 	"github.com/gospml/gospml/spml/loss"
+	methods "github.com/gospml/gospml/spml/method"
 )
 
 // Tuning gives the grids that a method is tuned over, one after the other. They are its paper's where the paper has
 // any (Sweep.Tunes); else the parameters that its authors chose for each of the papers' data sets, as the registry
 // of losses has them. A method without either has none. dataSet is one of voc, coco, nus, cub, or "".
 func Tuning(method, dataSet string) ([]Sweep, error) {
-	e, err := loss.Lookup(method)
+	m, err := methods.Lookup(method)
 	if err != nil {
 		return nil, err
 	}
+	if m.Params != nil {
+		return nil, nil // the method has values of its own
+	}
+	e := m.Loss
 	all, err := Sweeps()
 	if err != nil {
 		return nil, err

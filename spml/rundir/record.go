@@ -11,6 +11,7 @@ import (
 	"github.com/gospml/gospml/data"
 	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/internal/fault"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/metric"
 )
 
@@ -107,6 +108,7 @@ func Read(dir string) (config.Config, error) {
 			err,
 		)
 	}
+	c.Method.ID = method.Recorded(c.Method.ID, c.Model.Head, c.Method.Params)
 	// First of all, because the settings may be of a later program too.
 	if b, e := os.ReadFile(filepath.Join(dir, envFile)); e == nil {
 		var env struct {

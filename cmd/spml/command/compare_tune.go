@@ -11,7 +11,7 @@ import (
 
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/config"
-	"github.com/gospml/gospml/spml/loss"
+	methods "github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/recipe"
 )
 
@@ -71,8 +71,8 @@ func (t *tuning) tuning(o compare.Options) (*compare.Tuning, error) {
 		}
 		s := shared
 		if method != "" {
-			if e, err := loss.Lookup(method); err == nil {
-				method = e.ID
+			if m, err := methods.Lookup(method); err == nil {
+				method = m.ID
 			}
 			i := slices.IndexFunc(o.Variants, func(v compare.Variant) bool {
 				return v.Name == method || v.Set["method"] == method
@@ -133,7 +133,6 @@ func methodGrid(v compare.Variant, settings map[string]any, own map[string]*reci
 		stages = []recipe.Sweep{*s}
 	case own[method] != nil:
 		stages = []recipe.Sweep{*own[method]}
-	case method == config.DualCoOp: // a model, whose loss is another's
 	default:
 		dataSet, _ := v.Over(settings)["data_set"].(string)
 		var err error

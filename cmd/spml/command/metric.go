@@ -103,11 +103,11 @@ func (f *metricFlags) check(given func(string) bool) error {
 		if given("threshold") {
 			return usage("--method and --threshold both say where a prediction begins: give one")
 		}
-		e, err := lookup(f.method)
+		m, err := method.Lookup(f.method)
 		if err != nil {
-			return err
+			return usageError{err}
 		}
-		f.thresholds = []float64{method.Of(e).Present()}
+		f.thresholds = []float64{m.Present()}
 	}
 	if _, err := metric.ParseVariant(f.ap); err != nil {
 		return usageError{err}

@@ -20,6 +20,7 @@ import (
 	"github.com/gospml/gospml/spml/compare"
 	"github.com/gospml/gospml/spml/config"
 	"github.com/gospml/gospml/spml/loss"
+	"github.com/gospml/gospml/spml/method"
 	"github.com/gospml/gospml/spml/reproduce"
 	"github.com/gospml/gospml/spml/train"
 )
@@ -354,14 +355,14 @@ func cost(cmd *cobra.Command, o compare.Options) error {
 // workOf tells apart runs whose steps take different work: other views, an image-text model in the loop, another head,
 // two stages, other sizes.
 func workOf(m map[string]any) (string, error) {
-	method := fmt.Sprint(m["method"])
-	if method == config.DualCoOp {
-		return method, nil
-	}
-	e, err := loss.Lookup(method)
+	of, err := method.Lookup(fmt.Sprint(m["method"]))
 	if err != nil {
 		return "", &config.Error{Msg: err.Error()}
 	}
+	if of.Head != "" {
+		return of.ID, nil
+	}
+	e := of.Loss
 	estimator := ""
 	if e.Estimator != "schedule" && e.Estimator != "large-loss" { // these two cost nothing
 		estimator = e.Estimator

@@ -240,7 +240,7 @@ func TestSettings(t *testing.T) {
 			c.Model.Backbone, c.Model.Weights, c.Data.ImageSize = config.BackboneClip, config.BuiltinClip, 64
 			c.Schedule.Epochs, c.Optim.Name, c.Optim.LR = 1, "sgd", 0.01
 		}, 1e-4},
-		"dualcoop": {config.DualCoOp, func(c *config.Config) {
+		"dualcoop": {"dualcoop", func(c *config.Config) {
 			c.Model.Backbone, c.Pseudo.Clip, c.Data.ImageSize = "", config.BuiltinClip, 64
 			c.Schedule.Epochs, c.Optim.LR = 1, 0.001
 		}, 1e-4},
