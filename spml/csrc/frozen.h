@@ -24,10 +24,12 @@ enum FrozenOp : int64_t {
   FROZEN_ATTENTION, // of in's queries over add's keys and values
   FROZEN_TOKEN,     // out's first token is the first row of the table that comes with the input
   FROZEN_TAKE,      // in's first token alone
+  FROZEN_QUANTIZE,  // floats to integers
   FROZEN_OPS
 };
 
 constexpr int64_t kFrozenInput = 0; // the activation that is the network's input
+constexpr int64_t kFrozenAll = 0; // in place of the activation that is asked for: all but the input, of one image
 constexpr int64_t kFrozenTable = -2; // as an addend: the table's rows; where tokens lie behind a first one, those from the second on
 constexpr int64_t kFrozenFields = 16, kFrozenNumbers = 2;
 
@@ -48,6 +50,14 @@ struct FrozenStep {
 struct FrozenConstant {
   std::vector<int64_t> shape;
   const float* data;
+};
+
+// What makes a network one of int8: activations with a scale hold integers; their steps run in the kernels of int8, the others in those of floats.
+struct FrozenScales {
+  const FrozenKernels* kernels = nullptr;
+  std::vector<double> scale;    // of activations; 0: floats
+  std::vector<int64_t> zero;    // of activations, 0 to 255
+  std::vector<int64_t> weights; // of steps: the constant with the scales of output channels; -1 where weights are floats
 };
 
 // The shape of an activation that is asked for: of each image height × width × channels.
@@ -87,27 +97,39 @@ struct FrozenImages {
 class FrozenProgram {
  public:
   // steps are records of kFrozenFields integers, numbers of kFrozenNumbers. Throws std::invalid_argument where they do not fit.
-  FrozenProgram(const FrozenKernels& kernels, const std::vector<int64_t>& steps, const std::vector<double>& numbers, const std::vector<FrozenConstant>& constants);
+  FrozenProgram(const FrozenKernels& kernels, const std::vector<int64_t>& steps, const std::vector<double>& numbers, const std::vector<FrozenConstant>& constants,
+                FrozenScales scales = {});
   ~FrozenProgram();
 
   // The shape of an activation for images of this size.
   FrozenShape shape(int64_t height, int64_t width, int64_t activation);
-  // Computes an activation into out [count, height, width, channels], by this many threads. Any number of callers may run at once.
+  // Those of all activations but the input.
+  std::vector<FrozenShape> shapes(int64_t height, int64_t width);
+  // Computes an activation into out [count, height, width, channels], by this many threads. Any number of callers may run at once. Of all
+  // activations of one image (kFrozenAll) out has one behind the other.
   void run(const FrozenImages& images, int64_t activation, float* out, int threads);
 
  private:
   struct Plan;
   struct Lane;
+  struct Integers;
+  bool integers(int64_t activation) const { return activation >= 0 && scales_.kernels && scales_.scale[static_cast<size_t>(activation)] > 0; }
+  const FrozenKernels& kernels_of(const FrozenStep& s) const { return integers(s.in) ? *scales_.kernels : kernels_; }
+  void check_scales() const;
+  Integers fold(size_t step, const std::vector<FrozenConstant>& constants) const;
+  void give_out(const Plan& plan, const char* arena, int64_t activation, int64_t image, int64_t y, float* out) const;
   std::shared_ptr<const Plan> plan(int64_t images, int64_t height, int64_t width, int64_t activation);
   void part(const FrozenImages& images, int64_t first, int64_t count, int64_t activation, float* out, const Lane& lane);
   FrozenMemory take(int64_t floats);
   void give(FrozenMemory m);
 
   const FrozenKernels& kernels_;
+  const FrozenScales scales_;
   std::vector<FrozenStep> steps_;
   std::vector<const char*> weights_;  // of steps
   std::vector<const float*> biases_;
   std::vector<int64_t> depths_;       // weights for one output channel
+  std::vector<Integers> integers_;    // of steps, where the network is one of int8
   FrozenMemory packed_;
   int64_t activations_ = 1, input_channels_ = 0;
   std::mutex mutex_; // of what follows

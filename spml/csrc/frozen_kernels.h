@@ -1,5 +1,6 @@
 // The work of a frozen network by kernel, channels last. A number of an activation or a weight is a float or a bfloat16, as the set of kernels
-// has it; biases, gains and sums are floats. Plain declarations: the files for AVX include this too.
+// has it; biases, gains and sums are floats. In int8 an activation is (q - zero)·scale with q of 0 to 255, a weight q·scale of its output channel
+// with q of -127 to 127, and sums are int32: no order of additions changes a bit. Plain declarations: the files for AVX include this too.
 #pragma once
 
 #include <stdint.h>
@@ -14,6 +15,15 @@ struct FrozenView {
 
 enum FrozenAct : int64_t { FROZEN_NONE, FROZEN_CLAMP, FROZEN_GELU, FROZEN_GELU_TANH, FROZEN_QUICK_GELU, FROZEN_ACTS };
 
+// What makes the sums of an int8 step its output: out = act(sum·factor + shift + addend·add), and integers where it is not floats:
+// round(·out + zero) within [0, 255]. Where the activation is a clamp or none, its bounds and the factors are those of the integers.
+struct FrozenInt8 {
+  const float *factor, *shift; // of output channels; shift has the bias and what zero points add
+  const void* start;           // sums begin there, at -zero·Σ weights: int32 of a convolution, floats of a depthwise one
+  float add, out, zero;
+  bool add_floats, out_floats;
+};
+
 // A convolution or a linear layer: out = act(weights · in + bias + add). Weights lie in panels of output channels: [kernel row][numbers of the
 // row by pairs][channel][2] where numbers go by pairs.
 struct FrozenConv {
@@ -26,7 +36,8 @@ struct FrozenConv {
   const float* bias;
   int64_t columns; // output channels
   FrozenAct act;
-  float low, high; // of FROZEN_CLAMP
+  float low, high; // of FROZEN_CLAMP; bounds of the integers
+  FrozenInt8 q;
 };
 
 // Each channel by itself: a square kernel, weights [kernel][kernel][channels up to a whole vector], floats.
@@ -36,6 +47,7 @@ struct FrozenDepthwise {
   const float *weights, *bias;
   FrozenAct act;
   float low, high;
+  FrozenInt8 q;
 };
 
 // softmax(q·kᵀ·scale)·v of one head of one image. Rows are pitch apart.
@@ -60,9 +72,10 @@ struct FrozenKernels {
   void (*norm)(const char* in, char* out, int64_t n, const float* gain, const float* bias, float eps);
   void (*attention)(const FrozenAttention&);
   void (*larger)(const char* in, char* out, int64_t n);                                           // out = max(out, in); NaN stays
-  void (*mean)(const FrozenView& in, int64_t height, int64_t width, int64_t n, char* out);        // of one image
+  void (*mean)(const FrozenView& in, int64_t height, int64_t width, int64_t n, char* out);        // of one image; in int8 floats of the integers
   void (*narrow)(const float* in, char* out, int64_t n);                                          // floats to numbers
   void (*widen)(const char* in, float* out, int64_t n);                                           // numbers to floats
+  bool (*quantize)(const float* in, char* out, int64_t n, float by, float zero);                  // int8 alone: round(in·by + zero); says whether one is no number
 };
 
 inline int64_t frozen_halves(const FrozenKernels& k, const FrozenConv& c) {
@@ -85,5 +98,6 @@ inline int64_t frozen_attention_scratch(const FrozenKernels& k, int64_t keys, in
 
 extern const FrozenKernels frozen_avx512, frozen_avx2, frozen_generic;
 extern const FrozenKernels frozen_bf16; // of processors with AVX512_BF16
+extern const FrozenKernels frozen_int8; // of processors with AVX512_VNNI: conv, depthwise, larger, mean, narrow (of weights), widen, quantize
 
 } // namespace spml
