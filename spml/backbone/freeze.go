@@ -1,7 +1,6 @@
 package backbone
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -35,6 +34,15 @@ type lowerer interface {
 // threads. It is safe for many goroutines. A model that is not of this package, or has a layer that is not of its kind,
 // has no such form: the error wraps ErrForm.
 func Freeze(m Model, dtype torch.DType) (Model, error) {
+	f, err := freeze(m, func(f func(b *graph.Builder)) (*graph.Network, error) { return graph.Build(dtype, f) })
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// freeze makes a model of the network that build makes of m's steps.
+func freeze(m Model, build func(f func(b *graph.Builder)) (*graph.Network, error)) (*frozen, error) {
 	l, ok := m.(lowerer)
 	if !ok {
 		return nil, fmt.Errorf("backbone: %w of %T", ErrForm, m)
@@ -44,11 +52,11 @@ func Freeze(m Model, dtype torch.DType) (Model, error) {
 		f.pooled = p.MeanPooled()
 	}
 	var err error
-	if f.net, err = graph.Build(dtype, func(b *graph.Builder) { f.at = written(m, l, b) }); err != nil {
+	if f.net, err = build(func(b *graph.Builder) { f.at = written(m, l, b) }); err != nil {
 		return nil, fmt.Errorf("backbone: %w", err)
 	}
 	f.dim = f.at.features.Channels()
-	return f, errors.Join(torch.Try(func() {
+	return f, torch.Try(func() {
 		torch.NoGrad(func() {
 			if h := m.Head(); h != nil {
 				f.head = &nn.Linear{Weight: h.Weight.Detach().Clone(), InFeatures: h.InFeatures, OutFeatures: h.OutFeatures}
@@ -61,7 +69,7 @@ func Freeze(m Model, dtype torch.DType) (Model, error) {
 				f.position(v)
 			}
 		})
-	}))
+	})
 }
 
 // written are the steps of a model; a tensor that none of them reads is refused.

@@ -27,6 +27,7 @@ const (
 	OpAttention
 	OpToken
 	OpTake
+	opQuantize // of networks in int8: floats to integers
 )
 
 // Act is an activation.

@@ -18,6 +18,17 @@ type Network struct {
 // Build makes a network of the steps that f writes down, of Float32 or BFloat16. The layers' own tensors are copied.
 // BFloat16 is an error where the processor does not multiply it.
 func Build(dtype torch.DType, f func(b *Builder)) (*Network, error) {
+	return build(f, func(steps []Step, _ *torch.Arena) (*torch.Tensor, error) { return packed(dtype, steps), nil })
+}
+
+// packed is the handle of a network.
+func packed(dtype torch.DType, steps []Step) *torch.Tensor {
+	p := pack(steps)
+	return torch.Call("spml::freeze", p.constants, p.steps, p.numbers, dtype)[0].(*torch.Tensor)
+}
+
+// build makes a network of the handle that pack makes of the steps that f writes down.
+func build(f func(b *Builder), pack func(steps []Step, a *torch.Arena) (*torch.Tensor, error)) (*Network, error) {
 	if err := oplib.CPU(); err != nil {
 		return nil, err
 	}
@@ -30,9 +41,9 @@ func Build(dtype torch.DType, f func(b *Builder)) (*Network, error) {
 				if steps, described = Describe(f); described != nil {
 					return
 				}
-				p := pack(steps)
-				n.handle = torch.Call("spml::freeze", p.constants, p.steps, p.numbers, dtype)[0].(*torch.Tensor)
-				a.Keep(n.handle)
+				if n.handle, described = pack(steps, a); described == nil {
+					a.Keep(n.handle)
+				}
 			})
 		})
 	})
