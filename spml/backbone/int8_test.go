@@ -133,7 +133,8 @@ func TestQuantizeRefuses(t *testing.T) {
 
 // BenchmarkQuantize alternates the float32 and the int8 form.
 func BenchmarkQuantize(b *testing.B) {
-	for _, name := range []string{"resnet50", "mobilenet_v2", "resnet18", "squeezenet1_1", "convnext_tiny", "vit_base_patch16"} {
+	names := []string{"resnet50", "mobilenet_v2", "resnet18", "squeezenet1_1", "convnext_tiny", "vit_base_patch16"}
+	for _, name := range names {
 		for _, batch := range []int{1, 8} {
 			m, err := New(name, 80)
 			require.NoError(b, err)

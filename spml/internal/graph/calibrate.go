@@ -144,7 +144,7 @@ func (c *Calibrator) See(image, table *torch.Tensor, threads int) (err error) {
 				err = ErrNumbers
 			}
 		}
-		take(0, torch.ToSlice[float32](image.ContiguousFormat(torch.ChannelsLast).Permute(0, 2, 3, 1).Contiguous()), image.Size(1))
+		take(0, torch.ToSlice[float32](image.Permute(0, 2, 3, 1).Contiguous()), image.Size(1))
 		for v := 1; v < len(c.seen); v++ {
 			s := shapes[3*v-3 : 3*v]
 			n := int(s[0] * s[1] * s[2])
@@ -187,7 +187,8 @@ func (c *Calibrator) shift(s Step) []float32 {
 	}
 	w := s.Weight
 	q, by := scaled(w)
-	lost := w.Sub(byRow(q, by)).Reshape(s.Count, -1, s.KernelH*s.KernelW).ToDType(torch.Float64).SumDim([]int{2}, false) // [O, I]
+	lost := w.Sub(byRow(q, by)).Reshape(s.Count, -1, s.KernelH*s.KernelW).ToDType(torch.Float64)
+	lost = lost.SumDim([]int{2}, false) // [O, I]
 	m := torch.FromSlice(means, len(means))
 	if s.Op == OpDepthwise {
 		return torch.ToSlice[float32](lost.View(-1).Mul(m).ToDType(torch.Float32))

@@ -200,7 +200,8 @@ func (f *form) packed() *torch.Tensor {
 	for i, t := range f.weights {
 		weights[i] = p.constant(t)
 	}
-	return torch.Call("spml::freeze_int8", p.constants, p.steps, p.numbers, f.scales, f.zeros, weights)[0].(*torch.Tensor)
+	made := torch.Call("spml::freeze_int8", p.constants, p.steps, p.numbers, f.scales, f.zeros, weights)
+	return made[0].(*torch.Tensor)
 }
 
 // BuildInt8 is Build of a network whose convolutions and linear layers multiply integers of 8 bits, as calibration found

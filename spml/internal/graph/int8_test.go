@@ -18,13 +18,17 @@ func every(g *torch.Generator) func(b *Builder) {
 		c := nn.NewConv2d(in, out, kernel, nn.Stride(stride), nn.Padding(pad), nn.Groups(groups), nn.Generator(g))
 		return c
 	}
-	first, one, down, short := conv(3, 20, 7, 2, 3, 1), conv(20, 35, 1, 1, 0, 1), conv(35, 50, 3, 2, 1, 1), conv(35, 50, 1, 2, 0, 1)
-	wide, dw3, dw3s, dw5 := conv(50, 70, 1, 1, 0, 1), conv(70, 70, 3, 1, 1, 70), conv(70, 70, 3, 2, 1, 70), conv(70, 70, 5, 1, 2, 70)
-	narrow, again, left, right := conv(70, 50, 1, 1, 0, 1), conv(50, 50, 3, 1, 1, 1), conv(50, 17, 1, 1, 0, 1), conv(50, 30, 3, 1, 1, 1)
+	first, one := conv(3, 20, 7, 2, 3, 1), conv(20, 35, 1, 1, 0, 1)
+	down, short := conv(35, 50, 3, 2, 1, 1), conv(35, 50, 1, 2, 0, 1)
+	wide, narrow := conv(50, 70, 1, 1, 0, 1), conv(70, 50, 1, 1, 0, 1)
+	dw3, dw3s, dw5 := conv(70, 70, 3, 1, 1, 70), conv(70, 70, 3, 2, 1, 70), conv(70, 70, 5, 1, 2, 70)
+	again, left, right := conv(50, 50, 3, 1, 1, 1), conv(50, 17, 1, 1, 0, 1), conv(50, 30, 3, 1, 1, 1)
 	last, head := conv(47, 33, 1, 1, 0, 1), nn.NewLinear(33, 5, nn.Generator(g))
+	two, unit := [2]int{2, 2}, [2]int{1, 1}
+	pool := &nn.MaxPool2d{KernelSize: [2]int{3, 3}, Stride: two, Padding: unit, Dilation: unit}
 	return func(b *Builder) {
 		x := b.Conv(b.Input(), first, Then{Act: ReLU})
-		x = b.MaxPool(x, &nn.MaxPool2d{KernelSize: [2]int{3, 3}, Stride: [2]int{2, 2}, Padding: [2]int{1, 1}, Dilation: [2]int{1, 1}})
+		x = b.MaxPool(x, pool)
 		x = b.Conv(x, one, Then{Act: ReLU6})
 		s := b.Conv(x, short, Then{})
 		x = b.Conv(x, down, Then{Add: &s, Act: ReLU})
@@ -36,8 +40,7 @@ func every(g *torch.Generator) func(b *Builder) {
 		out := b.Channels(47)
 		b.ConvInto(out, 0, y, left, Then{Act: ReLU})
 		b.ConvInto(out, 17, y, right, Then{})
-		x = b.Conv(b.Conv(b.Conv(b.Conv(y, wide, Then{}), dw3s, Then{Act: ReLU}), narrow, Then{}), left, Then{Act: ReLU})
-		_ = x
+		b.Conv(b.Conv(b.Conv(b.Conv(y, wide, Then{}), dw3s, Then{Act: ReLU}), narrow, Then{}), left, Then{Act: ReLU})
 		b.Linear(b.Mean(b.Conv(out, last, Then{Act: ReLU})), head.Weight, head.Bias, Then{})
 	}
 }
@@ -45,7 +48,8 @@ func every(g *torch.Generator) func(b *Builder) {
 // normed is a network whose stream stays floats: patches with a table, normalisation, linear layers, attention.
 func normed(g *torch.Generator) func(b *Builder) {
 	patch := nn.NewConv2d(3, 24, 8, nn.Stride(8), nn.Generator(g))
-	qkv, proj, up, back, head := nn.NewLinear(24, 72, nn.Generator(g)), nn.NewLinear(24, 24, nn.Generator(g)), nn.NewLinear(24, 40, nn.Generator(g)), nn.NewLinear(40, 24, nn.Generator(g)), nn.NewLinear(24, 3, nn.Generator(g))
+	linear := func(in, out int) *nn.Linear { return nn.NewLinear(in, out, nn.Generator(g)) }
+	qkv, proj, up, back, head := linear(24, 72), linear(24, 24), linear(24, 40), linear(40, 24), linear(24, 3)
 	gain := nn.Uniform_(torch.Empty(torch.S(24)), 0.5, 1.5, g)
 	return func(b *Builder) {
 		t := b.Tokens(b.Input(), patch, true)
@@ -87,7 +91,8 @@ func buildBoth(t *testing.T, f func(b *Builder), table *torch.Tensor, side int) 
 			return nil, err
 		}
 		for i, s := range n.steps {
-			n.numbers, n.by, n.biases = append(n.numbers, values(s.Weight)), append(n.by, values(n.weights[i])), append(n.biases, values(s.Bias))
+			n.numbers, n.biases = append(n.numbers, values(s.Weight)), append(n.biases, values(s.Bias))
+			n.by = append(n.by, values(n.weights[i]))
 		}
 		return n.packed(), nil
 	})
