@@ -64,7 +64,8 @@ func (s *spread) widen(most float64) {
 	}
 }
 
-// loss is the squared error of all numbers when integers reach from low to high: of rounding within, of clipping beyond.
+// loss is the squared error of all numbers when integers reach from low to high: of rounding within, of clipping
+// beyond.
 func (s *spread) loss(low, high float64) float64 {
 	step := (high - low) / 255
 	round, width := step*step/12, 2*s.reach/bins

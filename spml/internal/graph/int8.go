@@ -204,8 +204,8 @@ func (f *form) packed() *torch.Tensor {
 	return made[0].(*torch.Tensor)
 }
 
-// BuildInt8 is Build of a network whose convolutions and linear layers multiply integers of 8 bits, as calibration found
-// them for the same steps. It is an error where the processor does not multiply them.
+// BuildInt8 is Build of a network whose convolutions and linear layers multiply integers of 8 bits, as calibration
+// found them for the same steps. It is an error where the processor does not multiply them.
 func BuildInt8(q *Int8, f func(b *Builder)) (*Network, error) {
 	return build(f, func(steps []Step, _ *torch.Arena) (*torch.Tensor, error) {
 		form, err := formOf(steps, q)
