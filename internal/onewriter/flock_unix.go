@@ -24,3 +24,9 @@ func flock(f *os.File) error {
 		return err
 	}
 }
+
+// alive says whether this host has a process, ours or another user's.
+func alive(process int) bool {
+	err := unix.Kill(process, 0)
+	return err == nil || errors.Is(err, unix.EPERM)
+}

@@ -98,3 +98,16 @@ func (l *Lock) Close() error {
 	}
 	return errors.Join(err, l.f.Close())
 }
+
+// Written reports whether a process writes what the file locks, without touching it: its writer lives on this host, or
+// is on another one, whose processes are not seen here.
+func Written(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var who *Busy
+	host, _ := os.Hostname()
+	return errors.As(busy(f, ""), &who) && who.Process > 0 && (who.Host != host || alive(who.Process))
+}

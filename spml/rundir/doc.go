@@ -20,4 +20,5 @@ const (
 	ResultFile   = "result.json"
 	LockFile     = ".lock" // lies there while a process writes
 	envFile      = "env.json"
+	metricsFile  = "metrics.csv"
 )

@@ -70,7 +70,7 @@ func (r *Dir) Metrics(epochs []EpochRecord) error {
 	if r.path == "" {
 		return nil
 	}
-	return atomicfile.WriteFile(filepath.Join(r.path, "metrics.csv"), 0o644, func(w io.Writer) error {
+	return atomicfile.WriteFile(filepath.Join(r.path, metricsFile), 0o644, func(w io.Writer) error {
 		c := csv.NewWriter(w)
 		_ = c.Write([]string{"epoch", "loss", "val_map", "test_map", "best", "seconds"})
 		f := func(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }

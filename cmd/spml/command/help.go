@@ -18,7 +18,7 @@ var commandGroups = []struct {
 	commands string
 }{
 	{"Train", "train compare sweep reproduce demo plan recipe config"},
-	{"Look", "eval report diff plot explain verify metric"},
+	{"Look", "runs watch eval report diff plot explain verify metric"},
 	{"Use", "predict export bundle"},
 	{"Labels and data", "data pseudo-label audit clip weights"},
 	{"Methods", "loss"},

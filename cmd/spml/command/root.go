@@ -22,6 +22,8 @@ func newRoot() *cobra.Command {
   spml train --data DIR --weights FILE --method em --run RUN  train on your photos
   spml eval RUN                                               score the test part of a run's data
   spml predict RUN photo.jpg …                                label photos
+  spml runs list                                              the runs of a folder: sort, filter, delete
+  spml watch RUN…                                             how runs go on, live
   spml diff RUN1 RUN2                                         settings, curves and classes of two runs
   spml report RUN…                                            one HTML file of what came out
   spml plot PAPER:FIG RUN…                                    a figure of a paper from your runs
@@ -50,7 +52,7 @@ A .pth or .npz file that is refused because what it describes does not fit is re
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return namedWeights(cmd) }
 	root.AddCommand(
 		newTrain(), newCompare(), newSweep(), newReproduce(), newDiff(), newReport(), newPlot(), newEval(), newPredict(), newExport(), newBundle(), newExplain(), newPseudoLabel(), newAudit(), newDemo(),
-		newRecipe(), newConfig(), newPlan(), newVerify(),
+		newRecipe(), newConfig(), newPlan(), newVerify(), newRuns(), newWatch(),
 		newLoss(), newData(), newMetric(), newClip(), newWeights(),
 		newBench(), newSetup(), newDoctor(), newVersion(), &cobra.Command{
 			Use:   "exit-codes",
