@@ -2,6 +2,7 @@ package input
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/gospml/gospml/cuda"
 	"github.com/gospml/gospml/data"
@@ -12,12 +13,13 @@ import (
 // HalfOfFree as a cache's size is what all pictures need, at most half of the device's free memory.
 const HalfOfFree = -1
 
-// Input brings the batches of a loader to a device. It belongs to one goroutine at a time.
+// Input brings the batches of a loader to a device. It belongs to one goroutine at a time; Ahead gathers on another.
 type Input struct {
 	h, w   int
 	device torch.Device
 	o      Options
 	store  *torch.Tensor // uint8 [places, H, W, 3] on the device; nil: no cache
+	mu     sync.Mutex    // of place, which Ahead's goroutine reads
 	place  map[int]int   // row -> place
 	places int
 	used   int
@@ -75,6 +77,18 @@ func (in *Input) CacheBytes() int64 { return 3 * int64(in.w) * int64(in.h) * int
 // Batch turns the images from … to-1 of a batch into numbers [to-from, 3, H, W] on the device, mirrored where flip is
 // set and the batch says so.
 func (in *Input) Batch(b *data.Batch, from, to int, flip bool) (x *torch.Tensor, err error) {
+	return in.batch(b, from, to, flip, func(missing []int) *torch.Tensor {
+		images := make([][]byte, len(missing))
+		for k, i := range missing {
+			images[k] = b.Images[from+i]
+		}
+		return in.stack(images).Send(in.device)
+	})
+}
+
+// batch is Batch; upload brings the images by number from `from` on, which the device lacks, uint8 [n, H, W, 3].
+func (in *Input) batch(b *data.Batch, from, to int, flip bool, upload func(missing []int) *torch.Tensor,
+) (x *torch.Tensor, err error) {
 	if from < 0 || to < from || to > b.Len() {
 		return nil, fmt.Errorf("input: images %d to %d of a batch of %d", from, to, b.Len())
 	}
@@ -83,10 +97,8 @@ func (in *Input) Batch(b *data.Batch, from, to int, flip bool) (x *torch.Tensor,
 	}
 	var bad error
 	err = torch.Try(func() {
-		var pixels, mirrored *torch.Tensor
-		if pixels, bad = in.pixels(b.Rows[from:to], b.Images[from:to]); bad != nil {
-			return
-		}
+		var mirrored *torch.Tensor
+		pixels := in.pixels(b.Rows[from:to], upload)
 		if flip {
 			mirrored = torch.Upload(in.device, b.Flip[from:to])
 		}
@@ -98,41 +110,45 @@ func (in *Input) Batch(b *data.Batch, from, to int, flip bool) (x *torch.Tensor,
 	return x, err
 }
 
-// pixels are the images on the device, uint8 [n, H, W, 3].
-func (in *Input) pixels(rows []int, images [][]byte) (*torch.Tensor, error) {
-	if in.store == nil {
-		return in.upload(images)
-	}
-	var missing [][]byte
+// pixels are the images of rows on the device, uint8 [n, H, W, 3].
+func (in *Input) pixels(rows []int, upload func(missing []int) *torch.Tensor) *torch.Tensor {
+	var missing []int
 	at := make([]int64, len(rows)) // place, or behind all places the number among the missing
 	hits := 0
+	in.mu.Lock()
 	for i, r := range rows {
 		if p, ok := in.place[r]; ok {
 			at[i] = int64(p)
 			hits++
 		} else {
 			at[i] = int64(in.places + len(missing))
-			missing = append(missing, images[i])
+			missing = append(missing, i)
 		}
 	}
-	if len(missing) == 0 {
-		return in.store.IndexSelect(0, torch.Upload(in.device, at)), nil
+	in.mu.Unlock()
+	if len(rows) == 0 {
+		return in.stack(nil).Send(in.device)
 	}
-	up, err := in.upload(missing)
-	if err != nil {
-		return nil, err
+	if len(missing) == 0 {
+		return in.store.IndexSelect(0, torch.Upload(in.device, at))
+	}
+	up := upload(missing)
+	if in.store == nil {
+		return up
 	}
 	if keep := min(len(missing), in.places-in.used); keep > 0 {
 		in.store.Narrow(0, in.used, keep).Copy_(up.Narrow(0, 0, keep))
+		in.mu.Lock()
 		for i, r := range rows {
 			if n := int(at[i]) - in.places; n >= 0 && n < keep {
 				in.place[r] = in.used + n // a row that stands twice in a batch keeps its last place; the other one is never read
 			}
 		}
+		in.mu.Unlock()
 		in.used += keep
 	}
 	if hits == 0 {
-		return up, nil
+		return up
 	}
 	var known []int64
 	for i, p := range at {
@@ -147,19 +163,19 @@ func (in *Input) pixels(rows []int, images [][]byte) (*torch.Tensor, error) {
 		}
 	}
 	both := torch.Cat([]*torch.Tensor{in.store.IndexSelect(0, torch.Upload(in.device, known)), up}, 0)
-	return both.IndexSelect(0, torch.Upload(in.device, at)), nil
+	return both.IndexSelect(0, torch.Upload(in.device, at))
 }
 
-// upload stacks images and brings them to the device: once through the host's memory, on CUDA page-locked memory, and
-// without waiting for the device.
-func (in *Input) upload(images [][]byte) (*torch.Tensor, error) {
+// stack puts images into one tensor of the host's: once through its memory, for CUDA page-locked memory.
+func (in *Input) stack(images [][]byte) *torch.Tensor {
 	per := 3 * in.w * in.h
 	pinned := in.device.Type == torch.DeviceCUDA
-	p := torch.Call("aten::empty.memory_format", []int{len(images), in.h, in.w, 3}, torch.Uint8, nil, torch.CPU, pinned, nil)[0].(*torch.Tensor)
+	shape := []int{len(images), in.h, in.w, 3}
+	p := torch.Call("aten::empty.memory_format", shape, torch.Uint8, nil, torch.CPU, pinned, nil)[0].(*torch.Tensor)
 	torch.View(p, func(dst []byte) {
 		for i, image := range images {
 			copy(dst[i*per:(i+1)*per], image)
 		}
 	})
-	return p.Send(in.device), nil
+	return p
 }

@@ -1,7 +1,10 @@
 package input
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"sync"
 	"testing"
@@ -266,4 +269,81 @@ func BenchmarkBatch448(b *testing.B) {
 			})
 		}
 	})
+}
+
+// TestAhead: batches that are gathered ahead are those of the loader, whole and in parts, with a cache of any size,
+// also where the loader takes the memory of a batch back; an error comes behind the batches before it, and a walk that
+// is left early ends.
+func TestAhead(t *testing.T) {
+	const n, h, w = 14, 6, 5
+	want := batches(n, h, w)
+	broken := errors.New("a cable")
+	memory := make([][]byte, 5)
+	for i := range memory {
+		memory[i] = make([]byte, 3*h*w)
+	}
+	lent := func(end error) func(ctx context.Context) iter.Seq2[*data.Batch, error] {
+		return func(context.Context) iter.Seq2[*data.Batch, error] {
+			return func(yield func(*data.Batch, error) bool) {
+				for _, b := range want {
+					c := *b
+					c.Images = nil
+					for i, m := range b.Images {
+						copy(memory[i], m)
+						c.Images = append(c.Images, memory[i])
+					}
+					ok := yield(&c, nil)
+					for _, m := range memory {
+						clear(m)
+					}
+					if !ok {
+						return
+					}
+				}
+				if end != nil {
+					yield(nil, end)
+				}
+			}
+		}
+	}
+	for _, places := range []int{0, 3, 7, 2 * n} {
+		in, err := New(torch.CPU, w, h, 2*n, int64(places*3*h*w), Options{})
+		require.NoError(t, err)
+		plain, err := New(torch.CPU, w, h, 2*n, 0, Options{})
+		require.NoError(t, err)
+		k := 0
+		for g, err := range in.Ahead(t.Context(), lent(broken)) {
+			if k == len(want) {
+				require.ErrorIs(t, err, broken)
+				break
+			}
+			require.NoError(t, err)
+			require.Equal(t, want[k].Rows, g.Batch.Rows)
+			for _, part := range [][2]int{{0, want[k].Len()}, {1, want[k].Len()}, {0, 1}} {
+				torch.Scope(func(*torch.Arena) {
+					a, err := plain.Batch(want[k], part[0], part[1], true)
+					require.NoError(t, err)
+					b, err := in.BatchOf(g, part[0], part[1], true)
+					require.NoError(t, err)
+					sameBits(t, torch.ToSlice[float32](a), torch.ToSlice[float32](b), fmt.Sprint(places, k, part))
+				})
+			}
+			k++
+		}
+		require.Equal(t, len(want), k)
+		for range in.Ahead(t.Context(), lent(nil)) {
+			break
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		ended := 0
+		for _, err := range in.Ahead(ctx, func(ctx context.Context) iter.Seq2[*data.Batch, error] {
+			return func(yield func(*data.Batch, error) bool) { yield(nil, ctx.Err()) }
+		}) {
+			require.ErrorIs(t, err, context.Canceled)
+			ended++
+		}
+		require.Equal(t, 1, ended)
+		in.Close()
+	}
 }

@@ -86,20 +86,40 @@ func (f *fineTune) batches(ctx context.Context, order []int, flip []bool, start 
 	if flip != nil {
 		plan.Flip = func(row int) bool { return flip[f.place[row]] }
 	}
+	of := func(b *data.Batch) *view {
+		v := &view{places: make([]int, b.Len()), images: b}
+		for i, r := range b.Rows {
+			v.places[i] = f.place[r]
+		}
+		if flip != nil {
+			v.flip = b.Flip
+		}
+		return v
+	}
+	// A second view is made from the host's pictures.
+	if f.Input.Far() && f.method.Mask == nil && f.entry.Needs&loss.StrongView == 0 {
+		batches := func(ctx context.Context) iter.Seq2[*data.Batch, error] { return f.Loader.Batches(ctx, plan) }
+		return func(yield func(*view, error) bool) {
+			for g, err := range f.Input.Ahead(ctx, batches) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				v := of(g.Batch)
+				v.gathered = g
+				if !yield(v, nil) {
+					return
+				}
+			}
+		}
+	}
 	return func(yield func(*view, error) bool) {
 		for b, err := range f.Loader.Batches(ctx, plan) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			v := &view{places: make([]int, b.Len()), images: b}
-			for i, r := range b.Rows {
-				v.places[i] = f.place[r]
-			}
-			if flip != nil {
-				v.flip = b.Flip
-			}
-			if !yield(v, nil) {
+			if !yield(of(b), nil) {
 				return
 			}
 		}
@@ -138,7 +158,13 @@ func (f *fineTune) whole() []*torch.Tensor {
 
 // compute is forward in the precision that is set.
 func (f *fineTune) compute(v *view, b *loss.Batch) error {
-	x, err := f.Input.Batch(v.images, v.from, v.from+len(v.places), v.flip != nil)
+	batch := func(from, to int, flip bool) (*torch.Tensor, error) { return f.Input.Batch(v.images, from, to, flip) }
+	if v.gathered != nil {
+		batch = func(from, to int, flip bool) (*torch.Tensor, error) {
+			return f.Input.BatchOf(v.gathered, from, to, flip)
+		}
+	}
+	x, err := batch(v.from, v.from+len(v.places), v.flip != nil)
 	if err != nil {
 		return err
 	}

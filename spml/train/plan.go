@@ -64,6 +64,17 @@ func (p *Plan) Limits() string {
 		"once photos are decoded and kept, the steps alone count", p.Cores, p.FeedPerSecond, p.StepPerSecond)
 }
 
+// Feeding says in words from which speed on a card waits for photos: with this machine's cores, as measured, and with
+// so many, if decoding grows with the cores; "" where photos are not decoded.
+func (p *Plan) Feeding(cores int) string {
+	if p.FeedPerSecond == 0 || p.Cores < 1 {
+		return ""
+	}
+	return fmt.Sprintf("a card waits for photos from %.0f images/s on; beside %d cores from about %.0f, assuming that "+
+		"decoding scales with cores (spml bench data --workers N measures it)", p.FeedPerSecond, cores,
+		p.FeedPerSecond*float64(cores)/float64(p.Cores))
+}
+
 // cardPlan is nil on the CPU.
 func (s *session) cardPlan(photos int64) *CardPlan {
 	m, ok := compute.MemoryOf(s.device)

@@ -15,6 +15,7 @@ import (
 	"github.com/gospml/gospml/data/random"
 	"github.com/gospml/gospml/internal/caught"
 	"github.com/gospml/gospml/spml/config"
+	"github.com/gospml/gospml/spml/input"
 	"github.com/gospml/gospml/spml/internal/compute"
 	"github.com/gospml/gospml/spml/label"
 	"github.com/gospml/gospml/spml/latent"
@@ -157,13 +158,14 @@ type learner interface {
 
 // view is a batch, or a part of one, as the loop hands it on.
 type view struct {
-	places []int       // among the usable training rows
-	images *data.Batch // nil on features
-	from   int         // the part's first image in images
-	flip   []bool      // of images; nil = none is mirrored
-	epoch  int
-	split  bool          // the batch is shared among processes: what cannot be computed in parts is left to finish
-	pooled *torch.Tensor // features [B, D] for finish
+	places   []int           // among the usable training rows
+	images   *data.Batch     // nil on features
+	gathered *input.Gathered // images, ready for the device; nil: not ahead
+	from     int             // the part's first image in images
+	flip     []bool          // of images; nil = none is mirrored
+	epoch    int
+	split    bool          // the batch is shared among processes: what cannot be computed in parts is left to finish
+	pooled   *torch.Tensor // features [B, D] for finish
 
 	masked       *torch.Tensor // logits [B, C] of the masked view, which forward leaves for the estimator
 	weak, strong *torch.Tensor // label-wise embeddings of both views [B, C, D], which forward leaves for the estimator
@@ -173,7 +175,10 @@ type view struct {
 
 // part is the view of the images from … to-1.
 func (v *view) part(from, to int) *view {
-	return &view{places: v.places[from:to], images: v.images, from: v.from + from, flip: v.flip, epoch: v.epoch, split: v.split}
+	return &view{
+		places: v.places[from:to], images: v.images, gathered: v.gathered, from: v.from + from, flip: v.flip, epoch: v.epoch,
+		split: v.split,
+	}
 }
 
 // position is where a run stands: everything beside tensors that going on needs.

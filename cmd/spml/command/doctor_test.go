@@ -37,6 +37,9 @@ func TestPlanLimits(t *testing.T) {
 			"the steps alone count", p.Limits())
 	p.FeedPerSecond = 2000
 	require.Empty(t, p.Limits())
+	p = train.Plan{Cores: 2, FeedPerSecond: 300}
+	require.Contains(t, p.Feeding(16), "from 300 images/s on; beside 16 cores from about 2400, assuming that")
+	require.Empty(t, (&train.Plan{Cores: 2}).Feeding(16), "on features")
 }
 
 // TestDoctorOfDamagedLibraries: a library that is cut, changed or replaced is a finding with the command that mends it,

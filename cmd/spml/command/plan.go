@@ -45,6 +45,9 @@ memory and disk it would need. Nothing is written.
 	return cmd
 }
 
+// coresBesideCard is how many cores a machine commonly has for each of its cards.
+const coresBesideCard = 16
+
 func plan(cmd *cobra.Command, out io.Writer, c config.Config, r *reporter, asJSON bool) error {
 	p, err := train.Estimate(cmd.Context(), c, r.events())
 	r.clear()
@@ -71,6 +74,9 @@ func plan(cmd *cobra.Command, out io.Writer, c config.Config, r *reporter, asJSO
 	if p.FeedPerSecond > 0 {
 		plain.Fprintf(out, "photos       %.0f a second from %d cores, the steps take %.0f\n", p.FeedPerSecond, p.Cores,
 			p.StepPerSecond)
+	}
+	if s := p.Feeding(coresBesideCard); s != "" {
+		plain.Fprintf(out, "             %s\n", s)
 	}
 	if s := p.Limits(); s != "" {
 		plain.Fprintf(out, "             %s\n", s)
