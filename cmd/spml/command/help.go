@@ -39,8 +39,8 @@ var flagGroups = []struct {
 }{
 	{"Data", `data data-options data-seed class-names exif image-size flip no-flip max-pixels cache cache-dir cache-mb
 		cache-file-mb val-labels features strong-features strong-view`},
-	{"Method", `method param boost boost-eval data-set preset form recipe expected-positives log-eps stages stage-one
-		stage-one-delta stage-one-lr queue-size latent-dim`},
+	{"Method", `method param group-rate group-weight boost boost-eval data-set preset form recipe expected-positives
+		log-eps stages stage-one stage-one-delta stage-one-lr queue-size latent-dim`},
 	{"Network", `backbone weights init head context class-context decoder-dim mode frozen batch-norm freeze-at
 		freeze-epochs grad-checkpointing`},
 	{"Image-text model and pseudo-labels", "clip clip-precision pseudo-labels pseudo-options text-features"},
