@@ -22,10 +22,13 @@ type Calibration struct {
 	Shifts map[int][]float32 // of a step's biases [C]: what rounding its weights takes from the means of its outputs
 }
 
-// Calibrate runs a model over photos, each an input [1, 3, H, W] as the model takes it, and chooses for every
-// activation the range that 8 bits stand for: the one with the least squared error over all photos, which clips numbers
-// far from the others. It computes in float32 on any CPU. A model without a frozen form is an error that wraps ErrForm.
-func Calibrate(m Model, photos iter.Seq2[*torch.Tensor, error]) (*Calibration, error) {
+// Photos are inputs [1, 3, H, W] as a model takes them; an error ends them.
+type Photos = iter.Seq2[*torch.Tensor, error]
+
+// Calibrate runs a model over photos and chooses for every activation the range that 8 bits stand for: the one with the
+// least squared error over all photos, which clips numbers far from the others. It computes in float32 on any CPU. A
+// model without a frozen form is an error that wraps ErrForm.
+func Calibrate(m Model, photos Photos) (*Calibration, error) {
 	var c *graph.Calibrator
 	f, err := freeze(m, func(f func(b *graph.Builder)) (n *graph.Network, err error) {
 		if c, err = graph.NewCalibrator(f); err != nil {

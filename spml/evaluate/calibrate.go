@@ -8,6 +8,7 @@ import (
 	"github.com/gospml/gospml/spml/metric"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/progress"
+	"github.com/gospml/gospml/spml/rundir"
 )
 
 // ClassThreshold is the threshold that Calibrate chose for a class.
@@ -36,28 +37,34 @@ func Calibrate(ctx context.Context, dir string, ev progress.Events) ([]ClassThre
 		if err != nil {
 			return err
 		}
-		labels, k := ds.Gather(ds.Labels, sc.Rows), ds.C()
-		thresholds, f1, err := metric.BestThresholds(sc.Values, labels, k, mc.Threshold)
-		if err != nil {
-			return err
-		}
-		for i, t := range thresholds {
-			tp, wrong := 0, 0
-			for r := range sc.Rows {
-				switch present, positive := float64(sc.Values[r*k+i]) > mc.Threshold, labels[r*k+i] == 1; {
-				case present && positive:
-					tp++
-				case present != positive:
-					wrong++
-				}
-			}
-			was := 0.0
-			if tp > 0 {
-				was = 2 * float64(tp) / float64(2*tp+wrong)
-			}
-			out = append(out, ClassThreshold{ds.Classes[i], t, f1[i], was})
-		}
-		return nil
+		out, err = tuned(ds, sc, mc.Threshold)
+		return err
 	})
 	return out, err
+}
+
+// tuned are the thresholds with the highest F1 of these scores, beside one threshold for all.
+func tuned(ds *data.Dataset, sc *rundir.Scores, one float64) (out []ClassThreshold, err error) {
+	labels, k := ds.Gather(ds.Labels, sc.Rows), ds.C()
+	thresholds, f1, err := metric.BestThresholds(sc.Values, labels, k, one)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range thresholds {
+		tp, wrong := 0, 0
+		for r := range sc.Rows {
+			switch present, positive := float64(sc.Values[r*k+i]) > one, labels[r*k+i] == 1; {
+			case present && positive:
+				tp++
+			case present != positive:
+				wrong++
+			}
+		}
+		was := 0.0
+		if tp > 0 {
+			was = 2 * float64(tp) / float64(2*tp+wrong)
+		}
+		out = append(out, ClassThreshold{ds.Classes[i], t, f1[i], was})
+	}
+	return out, nil
 }

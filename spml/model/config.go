@@ -24,11 +24,12 @@ var ErrData = fault.ErrData
 
 // FolderFormat is the format of model folders that Save writes. This program reads it and all before; a folder of a
 // later one is refused. Folders without a format are of before 0.1.0.
-const FolderFormat = 1
+const FolderFormat = 2
 
 // Config is config.json of a saved model. Names follow timm's.
 type Config struct {
-	Format       int      `json:"format,omitempty"` // FolderFormat, which Save sets
+	// Format is what Save sets: FolderFormat with Quantized, else 1.
+	Format       int      `json:"format,omitempty"`
 	Architecture string   `json:"architecture"`
 	NumClasses   int      `json:"num_classes"`
 	NumFeatures  int      `json:"num_features"`
@@ -40,7 +41,8 @@ type Config struct {
 	FeaturesOnly bool      `json:"features_only,omitempty"` // a head without backbone
 	HeadSpec
 	dualcoop.Spec
-	PretrainedCfg Input `json:"pretrained_cfg"`
+	PretrainedCfg Input      `json:"pretrained_cfg"`
+	Quantized     *Quantized `json:"quantized,omitempty"` // of a folder that ExportInt8 wrote
 }
 
 // Input says how photos become the input of the network.
@@ -67,7 +69,10 @@ func Save(dir string, mc Config, sd nn.StateDict) error {
 	if err := nn.SaveSafetensors(filepath.Join(dir, WeightsFile), sd, map[string]string{"format": "pt"}); err != nil {
 		return err
 	}
-	mc.Format = FolderFormat
+	mc.Format = 1
+	if mc.Quantized != nil { // which programs of format 1 would open as floats
+		mc.Format = FolderFormat
+	}
 	b, err := json.MarshalIndent(mc, "", "  ")
 	if err != nil {
 		return err

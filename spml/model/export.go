@@ -2,9 +2,7 @@ package model
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,10 +41,7 @@ func Export(dir, to string, o ExportOptions) (err error) {
 	if all := []string{ExportTimm, ExportSafetensors, ExportTorchScript}; !slices.Contains(all, o.Form) {
 		return fault.Settingf("no form is called %q; there are %s", o.Form, strings.Join(all, ", "))
 	}
-	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		if err == nil {
-			err = fmt.Errorf("%w: %s; remove it, or name another", fs.ErrExist, to)
-		}
+	if err := Vacant(to); err != nil {
 		return err
 	}
 	if err := torch.Available(); err != nil {
@@ -55,6 +50,9 @@ func Export(dir, to string, o ExportOptions) (err error) {
 	from := Dir(dir)
 	mc, err := readConfig(from)
 	if err != nil {
+		return err
+	}
+	if err := mc.floats(from); err != nil {
 		return err
 	}
 	if o.Thresholds != nil {

@@ -18,13 +18,22 @@ type Model struct {
 	Net    backbone.Model
 }
 
-// Open reads the model of a run directory (or a model folder itself) on the CPU, in evaluation mode.
+// Open reads the model of a run directory (or a model folder itself) on the CPU, in evaluation mode. A folder of an
+// int8 model, whose weights as floats are not what predicts, is an error; OpenTagger reads it.
 func Open(dir string) (*Model, error) {
 	dir = Dir(dir)
 	mc, err := readConfig(dir)
+	if err == nil {
+		err = mc.floats(dir)
+	}
 	if err != nil {
 		return nil, err
 	}
+	return open(dir, mc)
+}
+
+// open is Open of a folder with this configuration.
+func open(dir string, mc Config) (_ *Model, err error) {
 	if mc.FeaturesOnly {
 		return nil, fmt.Errorf("%w: %s was trained on stored features without a backbone, so it cannot read photos; train with --weights FILE", ErrData, dir)
 	}

@@ -48,7 +48,7 @@ type TaggerOptions struct {
 	// Device is where: auto (the default: a graphics card where there is one), cpu, cuda or cuda:N.
 	Device string
 	// Precision is of the network on a CPU: fp32 (the default), or bf16, about twice as fast where the processor
-	// multiplies bfloat16 and an error elsewhere; see [backbone.Freeze].
+	// multiplies bfloat16 and an error elsewhere; see [backbone.Freeze]. A folder that ExportInt8 wrote has int8 alone.
 	Precision string
 	// EXIF says what is done with the orientation of a photo: apply or ignore. "" is what the model was trained with, as
 	// its config.json records it; without a record, ignore.
@@ -66,7 +66,16 @@ func OpenTagger(dir string, opt TaggerOptions) (_ *Tagger, err error) {
 	if err := torch.Available(); err != nil {
 		return nil, err
 	}
-	opened, err := Open(dir)
+	mc, err := readConfig(Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	if mc.Quantized != nil {
+		if err := opt.checkInt8(dir); err != nil {
+			return nil, err
+		}
+	}
+	opened, err := open(Dir(dir), mc)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +91,21 @@ func OpenTagger(dir string, opt TaggerOptions) (_ *Tagger, err error) {
 	if _, err := Fix(m); err != nil {
 		return nil, err
 	}
-	dtype, ok := map[string]torch.DType{"": torch.Float32, "fp32": torch.Float32, "bf16": torch.BFloat16}[opt.Precision]
-	if !ok {
+	dtype, ok := map[string]torch.DType{
+		"": torch.Float32, "fp32": torch.Float32, "bf16": torch.BFloat16, FormInt8: torch.Float32,
+	}[opt.Precision]
+	if !ok || opt.Precision == FormInt8 && mc.Quantized == nil {
 		return nil, fault.Settingf("precision %q is none of fp32, bf16", opt.Precision)
 	}
-	m, plain := FreezeOnly(m, dtype)
+	var plain error
+	if mc.Quantized != nil {
+		m, err = int8Of(dir, &mc, m)
+	} else {
+		m, plain = FreezeOnly(m, dtype)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if plain != nil && dtype != torch.Float32 {
 		return nil, fmt.Errorf("%s in %s: %w; take fp32", dir, opt.Precision, plain)
 	}

@@ -32,6 +32,30 @@ func (n *Network) Freeze() {
 	}
 }
 
+// Calibrate runs the network, on a CPU, over rows to find its int8 form.
+func (n *Network) Calibrate(ctx context.Context, rows []int) (*backbone.Calibration, error) {
+	return model.Calibrate(n.Model, func(yield func(*torch.Tensor, error) bool) {
+		on := true
+		_, err := n.forEach(ctx, "calibration", 0, rows, func(_ *torch.Arena, x *torch.Tensor) {
+			for i := 0; on && i < x.Size(0); i++ {
+				on = yield(x.Slice(0, i, i+1, 1), nil)
+			}
+		})
+		if err != nil && on {
+			yield(nil, err)
+		}
+	})
+}
+
+// Quantize takes the network's int8 form.
+func (n *Network) Quantize(c *backbone.Calibration) error {
+	m, err := model.Quantize(n.Model, c)
+	if err == nil {
+		n.Model = m
+	}
+	return err
+}
+
 // Outputs computes scores and features of rows in one pass.
 func (n *Network) Outputs(ctx context.Context, rows []int) (*Outputs, error) {
 	o := &Outputs{}

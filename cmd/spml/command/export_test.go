@@ -84,6 +84,23 @@ func TestExport(t *testing.T) {
 	code, _, stderr = spml(t, nil, "export", run, out+"2", "--onnx-input", "bytes")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, stderr, "belongs to --to onnx")
+	for _, wrong := range [][]string{{"--photos", "3"}, {"--quantize", "--to", "timm"}, {"--quantize", "--photos", "0"}} {
+		code, _, stderr = spml(t, nil, append([]string{"export", run, out + "2"}, wrong...)...)
+		require.Equal(t, exitUsage, code, stderr)
+	}
+	code, stdout, stderr = spml(t, nil, "export", run, out+"8", "--quantize", "--photos", "3")
+	if strings.Contains(stderr, "no AVX512_VNNI") {
+		return
+	}
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "int8, by 3 photos; on 10 of validation mAP")
+	code, c, stderr = spml(t, nil, "predict", out+"8", photo, "--format", "csv")
+	require.Zero(t, code, stderr)
+	require.Equal(t, 2, strings.Count(c, "\n"))
+	require.NotEqual(t, a, c)
+	code, _, stderr = spml(t, nil, "predict", out+"8", photo, "--precision", "fp32")
+	require.NotZero(t, code)
+	require.Contains(t, stderr, "predicts in int8, not in fp32")
 }
 
 // pythonWithEngines is a Python with onnx, onnxruntime and openvino, as `make bench-infer` makes one.

@@ -87,6 +87,9 @@ A photo that cannot be labelled is named on the standard error and has no row, s
 			if err := pixels.check(); err != nil {
 				return err
 			}
+			if !changed("precision") {
+				precision = "" // the model's own
+			}
 			tagger := model.TaggerOptions{
 				Workers: jobs, Device: device, Precision: precision, EXIF: pixels.exif, MaxPixels: pixels.maxPixels,
 			}
