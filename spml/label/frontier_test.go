@@ -137,3 +137,14 @@ func TestPriors(t *testing.T) {
 	require.NoError(t, again.End(1, pass))
 	require.InDeltaSlice(t, []float64{0.25, 0.25, 0.7}, floats(again.Prior()), 1e-6)
 }
+
+// Frequencies that are given are not estimated.
+func TestGivenPriors(t *testing.T) {
+	y := torch.FromSlice([]int8{1, 0, 0, 1}, 2, 2)
+	p, err := NewPriors(y, PriorConfig{Delta: 0.01, Tau: 0.01, Warmup: 1, Every: 1, Given: []float64{0.25, 0.75}}, nil)
+	require.NoError(t, err)
+	require.NoError(t, p.End(1, func() (*torch.Tensor, error) { panic("no scores are wanted") }))
+	require.Equal(t, []float64{0.25, 0.75}, flat(p.Prior()))
+	_, err = NewPriors(y, PriorConfig{Warmup: 1, Every: 1, Given: []float64{0.25}}, nil)
+	require.ErrorContains(t, err, "1 given class priors for 2 classes")
+}

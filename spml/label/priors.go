@@ -82,6 +82,8 @@ type PriorConfig struct {
 	Delta, Tau float64
 	Warmup     int // epochs before the first estimate is used: it is made at the end of the last of them
 	Every      int // epochs between two estimates
+	// Given, if not nil, are frequencies [C] that are known, NaN for none: nothing is estimated then.
+	Given []float64
 }
 
 // Priors estimates the frequencies of all classes between epochs. A class without an estimate keeps the one before.
@@ -101,11 +103,17 @@ func NewPriors(observed *torch.Tensor, c PriorConfig, note func(string)) (*Prior
 	if c.Warmup < 1 || c.Every < 1 {
 		return nil, fmt.Errorf("label: class priors after %d epochs, then every %d: want 1 or more", c.Warmup, c.Every)
 	}
+	if c.Given != nil && len(c.Given) != observed.Size(1) {
+		return nil, fmt.Errorf("label: %d given class priors for %d classes", len(c.Given), observed.Size(1))
+	}
 	p := &Priors{c: c, note: note}
 	err := build(func(s *torch.Arena) {
 		p.observed = torch.ToSlice[int8](observed.ToDevice(torch.CPU).ToDType(torch.Int8).Contiguous())
 		p.prior = s.Keep(torch.Full(torch.S(observed.Size(1)), math.NaN(),
 			torch.Float64).ToDType(torch.Float32).ToDevice(observed.Device()))
+		if c.Given != nil {
+			p.prior.Copy_(torch.FromSlice(c.Given, len(c.Given)))
+		}
 	})
 	return p, err
 }
@@ -121,7 +129,7 @@ func (p *Priors) Fill(s *Step) error {
 
 // End makes the estimates of the epochs after it.
 func (p *Priors) End(epoch int, scores func() (*torch.Tensor, error)) error {
-	if since := epoch - p.c.Warmup; since < 0 || since%p.c.Every != 0 {
+	if since := epoch - p.c.Warmup; p.c.Given != nil || since < 0 || since%p.c.Every != 0 {
 		return nil
 	}
 	s, err := scores()
