@@ -1,6 +1,7 @@
 """Losses as PyTorch programs, for bench/peers/losses.py: RELEASED follows the pattern of the papers' released code (probabilities,
 an epsilon inside logarithms, boolean-mask indexing, checks, parts copied to numpy), LEAN is the same mathematics on whole matrices from
-logits, the best that one writes by hand. Both take a dict of inputs (z, y, t, ya, l, u) and return the loss."""
+logits, the best that one writes by hand. Both take inputs (z, y, t, a, l, u; s the strong view's logits, f and c the
+embeddings and classes of LAC's queue) and return the loss."""
 import math
 import torch
 import torch.nn.functional as F
@@ -9,6 +10,7 @@ ALPHA, BETA, K, SMOOTH, RATE = 0.1, 0.9, 1.5, 0.1, 0.004
 W, B, MU, SIGMA, Q2, Q3 = 5.0, -5.0, 0.65, 1.25, 0.01, 1.0
 LO, HI, RHO, ETA, BETA_POS = 0.5, 0.7, 0.9, 0.001, 0.7
 CLIP, MARGIN, TAU, LAM, FOCAL = 0.2, 1.0, 0.6, 1.5, 0.75
+DELTA, DELTA_LAC, HEAT, QUEUE, WIDTH = 0.6, 0.9, 0.5, 512, 128
 
 
 def count(p):
@@ -270,6 +272,55 @@ def l_splc(z, y):
     return torch.where((y == 1) | (p > TAU), (1 - p) ** 2 * sn, p * p * sp).sum()
 
 
+# ---------------------------------------------------------------- LAC, whose released code works on logits already
+def r_plc(z, s, y, delta=DELTA):
+    an = F.binary_cross_entropy_with_logits(z, y, reduction="mean")
+    pseudo = torch.sigmoid(z.detach()) + y
+    mask = ((pseudo >= delta) | (pseudo < (1 - delta))).float()
+    hard = (pseudo >= delta).float()
+    return an + (F.binary_cross_entropy_with_logits(s, hard, reduction="none") * mask).sum() / mask.sum()
+
+
+def l_plc(z, s, y, delta=DELTA):
+    pseudo = torch.sigmoid(z.detach()).add_(y)
+    hard = pseudo >= delta
+    mask = (pseudo < 1 - delta).logical_or_(hard).to(z.dtype)
+    kept = F.binary_cross_entropy_with_logits(s, hard.to(z.dtype), weight=mask, reduction="sum") / mask.sum()
+    return F.binary_cross_entropy_with_logits(z, y) + kept
+
+
+def r_contrast(f, c):
+    labels = c.flatten()
+    labels = labels[labels != 0]
+    n, views = labels.shape[0], f.reshape(-1, 2, WIDTH)
+    labels = labels.contiguous().view(-1, 1)
+    x = torch.cat(torch.unbind(views[:n], dim=1), dim=0)
+    logits = torch.div(torch.matmul(x, x.T), HEAT)
+    logits = logits - torch.max(logits, dim=1, keepdim=True)[0].detach()
+    mask = torch.eq(labels, labels.T).float().repeat(2, 2)
+    others = torch.scatter(torch.ones_like(mask), 1, torch.arange(2 * n).view(-1, 1), 0)
+    mask = mask * others
+    log_prob = logits - torch.log((torch.exp(logits) * others).sum(1, keepdim=True))
+    return -((mask * log_prob).sum(1) / mask.sum(1)).view(2, n).mean()
+
+
+def l_contrast(f, c):
+    x, labels = f.reshape(-1, 2, WIDTH).transpose(0, 1).reshape(-1, WIDTH), c.flatten().repeat(2)
+    logits = (x @ x.T).mul_(1 / HEAT)
+    logits = logits.masked_fill(torch.eye(len(x), dtype=torch.bool), -torch.inf)
+    mask = (labels[:, None] == labels).fill_diagonal_(False).to(x.dtype)
+    per = (torch.where(mask > 0, logits, 0).sum(1) / mask.sum(1))
+    return (torch.logsumexp(logits, 1) - per).mean()
+
+
+def r_lac(z, s, y, f, c):
+    return r_plc(z, s, y, DELTA_LAC) + r_contrast(f, c)
+
+
+def l_lac(z, s, y, f, c):
+    return l_plc(z, s, y, DELTA_LAC) + l_contrast(f, c)
+
+
 bce = F.binary_cross_entropy_with_logits
 # id of the registry: (released, lean, inputs, further arguments)
 FORMS = {
@@ -278,17 +329,23 @@ FORMS = {
     "ll-r": (r_large, l_large, "zy", (False,)), "ll-ct": (r_large, l_large, "zy", (True,)), "ll-cp": (r_large, l_large, "zy", (True,)),
     "role": (r_role, l_role, "zyu", ()), "gr": (r_gr, l_gr, "zy", ()), "gpr": (r_gpr, l_gpr, "zyl", ()), "asl": (r_asl, l_asl, "zy", ()),
     "focal": (r_focal, l_focal, "zy", ()), "hill": (r_hill, l_hill, "zy", ()), "splc": (r_splc, l_splc, "zy", ()), "vlpl": (r_vlpl, l_vlpl, "zyl", ()),
+    "plc": (r_plc, l_plc, "zsy", ()), "lac": (r_lac, l_lac, "zsyfc", ()),
 }
 
 
 def inputs(rows, classes):
-    """Logits uniform in (-5, 3), one positive a row, 3 % more true ones, 40 % soft negatives, pseudo-labels, estimates."""
+    """Logits uniform in (-5, 3), one positive a row, 3 % more true ones, 40 % soft negatives, pseudo-labels, estimates; a
+    strong view near the weak one, and a full queue of pairs of unit vectors."""
     g = torch.Generator().manual_seed(classes)
     z = torch.rand(rows, classes, generator=g) * 8 - 5
     y = torch.zeros(rows, classes)
     y[torch.arange(rows), torch.randint(0, classes, (rows,), generator=g)] = 1
     r = torch.rand(rows, classes, generator=g)
+    given = torch.rand(rows, classes, generator=g) * 2 - 1
+    pairs = F.normalize(torch.randn(QUEUE, 2, WIDTH, generator=g), dim=2)
     return {
         "z": z, "y": y, "t": torch.where(r < 0.03, torch.ones_like(y), y), "a": torch.where((y == 0) & (r > 0.6), -torch.sigmoid(z), y),
-        "l": torch.where(r < 0.02, 1.0, torch.where(r > 0.7, -1.0, 0.0)), "u": (torch.rand(rows, classes, generator=g) * 2 - 1) * 0.405,
+        "l": torch.where(r < 0.02, 1.0, torch.where(r > 0.7, -1.0, 0.0)), "u": given * 0.405,
+        "s": z + torch.randn(rows, classes, generator=g), "f": pairs.reshape(QUEUE, -1),
+        "c": torch.randint(1, classes + 1, (QUEUE, 1), generator=g).float(),
     }

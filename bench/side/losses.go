@@ -75,7 +75,7 @@ func newLossCase(folder, name string) (*lossCase, error) {
 		return torch.FromSlice(v, int(a.Shape[0]), int(a.Shape[1])), nil
 	}
 	in := map[string]*torch.Tensor{}
-	for _, what := range []string{"z", "y", "t", "a", "l", "u"} {
+	for _, what := range []string{"z", "y", "t", "a", "l", "u", "s", "f", "c"} {
 		t, err := read(what)
 		if err != nil {
 			return nil, err
@@ -97,8 +97,8 @@ func newLossCase(folder, name string) (*lossCase, error) {
 		}
 		o.Impl = loss.Fused
 		c.valueGrad = form == "valuegrad"
-		if c.valueGrad && id == "role" {
-			return nil, errNone // its estimates want a gradient too
+		if c.valueGrad && e.Needs&(loss.Estimates|loss.StrongView|loss.Embeddings) != 0 {
+			return nil, errNone // more than the logits wants a gradient
 		}
 	default:
 		return nil, fmt.Errorf("form %q is none of autograd, valuegrad, composed", form)
@@ -109,6 +109,9 @@ func newLossCase(folder, name string) (*lossCase, error) {
 	labels := func(what string) *torch.Tensor { return in[what].ToDType(torch.Int8) }
 	c.b = loss.Batch{
 		Logits: in["z"], Observed: labels("y"), Full: labels("t"), Labels: in["a"], Pseudo: labels("l"), Estimate: in["u"],
+		Strong: in["s"], Contrast: &loss.Contrast{
+			Features: in["f"].Reshape(in["f"].Size(0), 2, -1), Labels: in["c"].Flatten(0, -1).ToDType(torch.Int64),
+		},
 		Epoch: 2, Point: &loss.Point{W: 5, B: -5, Mu: 0.65, Sigma: 1.25},
 	}
 	if id == "splc" {
@@ -118,6 +121,13 @@ func newLossCase(folder, name string) (*lossCase, error) {
 		c.leaves = []*torch.Tensor{in["z"].SetRequiresGrad(true)}
 		if e.Needs&loss.Estimates != 0 {
 			c.leaves = append(c.leaves, in["u"].SetRequiresGrad(true))
+		}
+		if e.Needs&loss.StrongView != 0 {
+			c.leaves = append(c.leaves, in["s"].SetRequiresGrad(true))
+		}
+		if e.Needs&loss.Embeddings != 0 {
+			c.b.Contrast.Features = c.b.Contrast.Features.Detach().SetRequiresGrad(true)
+			c.leaves = append(c.leaves, c.b.Contrast.Features)
 		}
 	}
 	return c, nil

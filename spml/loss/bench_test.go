@@ -38,6 +38,12 @@ func BenchmarkLoss(b *testing.B) {
 func forms(b *testing.B, e *loss.Entry, rows, classes int, d torch.DType) {
 	batch, leaves, _ := losstest.Batch(e, losstest.Shape{B: rows, C: classes, DType: d, Seed: 1, Map: 1})
 	bytes := rows * classes * (2*d.Size() + 1)
+	if b := batch.Contrast; b != nil { // a full queue of LAC's
+		x := torch.Randn(torch.S(512, 2, 128), torch.Float32)
+		x = x.Div(x.VectorNorm(2, []int{2}, true)).ToDType(d).SetRequiresGrad(true)
+		b.Features, b.Labels, b.Current = x, torch.Arange(int64(0), int64(512), int64(1), torch.Int64).RemainderScalar(classes).AddScalar(1), nil
+		leaves = append(leaves, x)
+	}
 	for _, impl := range []string{"composed", "fused", "valuegrad"} {
 		if impl != "composed" && e.Fused == nil {
 			continue
