@@ -307,7 +307,7 @@ def r_contrast(f, c):
 def l_contrast(f, c):
     x, labels = f.reshape(-1, 2, WIDTH).transpose(0, 1).reshape(-1, WIDTH), c.flatten().repeat(2)
     logits = (x @ x.T).mul_(1 / HEAT)
-    logits = logits.masked_fill(torch.eye(len(x), dtype=torch.bool), -torch.inf)
+    logits = logits.masked_fill(torch.eye(len(x), dtype=torch.bool, device=x.device), -torch.inf)
     mask = (labels[:, None] == labels).fill_diagonal_(False).to(x.dtype)
     per = (torch.where(mask > 0, logits, 0).sum(1) / mask.sum(1))
     return (torch.logsumexp(logits, 1) - per).mean()
@@ -334,8 +334,8 @@ FORMS = {
 
 
 def inputs(rows, classes):
-    """Logits uniform in (-5, 3), one positive a row, 3 % more true ones, 40 % soft negatives, pseudo-labels, estimates; a
-    strong view near the weak one, and a full queue of pairs of unit vectors."""
+    """Logits uniform in (-5, 3), one positive a row, 3 % more true ones, 40 % soft negatives, pseudo-labels, estimates;
+    a strong view near the weak one, and a full queue of pairs of unit vectors."""
     g = torch.Generator().manual_seed(classes)
     z = torch.rand(rows, classes, generator=g) * 8 - 5
     y = torch.zeros(rows, classes)

@@ -58,7 +58,7 @@ with open(o.out, "w", newline="") as file:
         size = o.rows * o.classes * sets[0]["z"].element_size()
         copy = 2 * size / seconds(lambda i: sets[i]["z"].clone())
         for name, (_, lean, names, more) in loss_forms.FORMS.items():
-            if o.only and name not in o.only.split(","):
+            if o.only and name not in o.only.split(",") or "s" in names:  # a strong view: more than a pass over logits
                 continue
             backend = "inductor" if on_card else "eager"
             for form, f in (("eager", lean), ("compiled", torch.compile(lean, backend=backend))):

@@ -41,7 +41,11 @@ func forms(b *testing.B, e *loss.Entry, rows, classes int, d torch.DType) {
 	if b := batch.Contrast; b != nil { // a full queue of LAC's
 		x := torch.Randn(torch.S(512, 2, 128), torch.Float32)
 		x = x.Div(x.VectorNorm(2, []int{2}, true)).ToDType(d).SetRequiresGrad(true)
-		b.Features, b.Labels, b.Current = x, torch.Arange(int64(0), int64(512), int64(1), torch.Int64).RemainderScalar(classes).AddScalar(1), nil
+		ids := make([]int64, 512)
+		for i := range ids {
+			ids[i] = int64(1 + i%classes)
+		}
+		b.Features, b.Labels, b.Current = x, torch.FromSlice(ids), nil
 		leaves = append(leaves, x)
 	}
 	for _, impl := range []string{"composed", "fused", "valuegrad"} {

@@ -14,7 +14,9 @@ func TestAtKAboveTheClasses(t *testing.T) {
 	r, err := Rankings(scores, labels, 3, 5, 1, 3, 7)
 	require.NoError(t, err)
 	require.Len(t, r.At, 4)
-	for i, want := range []AtK{{5, 0.3, 0.75, 0.75}, {1, 0.5, 5. / 24, 0.5}, {3, 0.5, 0.75, 0.75}, {7, 3. / 14, 0.75, 0.75}} {
+	for i, want := range []AtK{
+		{5, 0.3, 0.75, 0.75}, {1, 0.5, 5. / 24, 0.5}, {3, 0.5, 0.75, 0.75}, {7, 3. / 14, 0.75, 0.75},
+	} {
 		require.Equal(t, want.K, r.At[i].K)
 		require.InDelta(t, want.Precision, r.At[i].Precision, 1e-15, "k = %d", want.K)
 		require.InDelta(t, want.Recall, r.At[i].Recall, 1e-15, "k = %d", want.K)
