@@ -33,7 +33,7 @@ func init() {
 			{Name: "every", Doc: "epochs between two estimates (read by the estimator)",
 				Source: "ours, after every epoch as in the paper's main table", Default: 1, Min: 1, Max: inf},
 			{Name: "prior", Doc: "where the frequencies come from (read by the estimator)",
-				Source: "ours, the paper's own estimator; validation is its CRISP-VAL",
+				Source:  "ours, the paper's own estimator; validation is its CRISP-VAL",
 				Choices: []string{"estimated", "validation"}},
 			{Name: "delta", Doc: "δ of the estimator's bounds (read by the estimator)",
 				Source: "ours, the value of the paper's text", Default: 0.01, Min: 1e-12, Max: 1},
