@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// readGroups reads which images share labels from a CSV file with the columns filename and group. Groups are numbered
-// in
-// the order of the file; images that it does not name, or whose group is empty, have none (-1).
-func readGroups(path string, images []string) ([]int, error) {
+// ReadGroups reads which images share labels from a CSV file with the columns filename and group. Groups are numbered
+// in the order of the file; images that it does not name, or whose group is empty, have none (-1).
+func ReadGroups(path string, images []string) ([]int, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -314,7 +314,7 @@ func Open(path string, o Options) (*Dataset, error) {
 	}
 	d.Info.Format = f.Name
 	if o.Groups != "" {
-		if d.Groups, err = readGroups(o.Groups, d.Images); err != nil {
+		if d.Groups, err = ReadGroups(o.Groups, d.Images); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}

@@ -56,7 +56,8 @@ type DataOptions struct {
 	Train, Val, Test int    // pictures of shapes; 0 = 2000, 500, 1000
 }
 
-const shapesWant = "data options %.100q: shapes takes train=N, val=N and test=N, numbers of drawn pictures"
+const shapesWant = "data options %.100q: shapes takes train=N, val=N and test=N, numbers of drawn " +
+	"pictures, and groups=FILE"
 
 // parts are the numbers of shapes' pictures by name.
 func (o *DataOptions) parts() map[string]*int {
@@ -138,8 +139,10 @@ func (d *Data) check() error {
 		return wrong("no data set; give --data FOLDER (what can be read: spml data formats) or --data shapes")
 	}
 	if d.Path == Shapes {
-		if files := o.pairs(); files != nil {
-			return wrong(shapesWant, files[0])
+		for _, option := range o.pairs() {
+			if !strings.HasPrefix(option, "groups=") {
+				return wrong(shapesWant, option)
+			}
 		}
 		for name, n := range o.parts() {
 			if *n < 0 {
@@ -186,6 +189,11 @@ func (d Data) Open(classes ...string) (*data.Dataset, error) {
 		ds, err := shapes.New(uint64(seed), n[0], n[1], n[2])
 		if err != nil {
 			return nil, err
+		}
+		if d.Options.Groups != "" {
+			if ds.Groups, err = data.ReadGroups(d.Options.Groups, ds.Images); err != nil {
+				return nil, err
+			}
 		}
 		return ds.WithSinglePositives(seed)
 	}

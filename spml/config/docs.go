@@ -4,7 +4,8 @@ package config
 var docs = map[string]string{
 	"data": "data set in any format of spml data formats, or \"shapes\" for the built-in pictures",
 	"data_options": "choices of the data set, NAME=VALUE joined by commas: format, set, images, classes, labels, " +
-		"difficult, empty, missing, unknown, no-validation, groups; for shapes train, val, test (numbers of drawn pictures)",
+		"difficult, empty, missing, unknown, no-validation, groups; for shapes train, val, test (numbers of drawn " +
+		"pictures) and groups (of train/0, train/1, …)",
 	"data_seed":  "seed of the observed labels (default: the seed)",
 	"image_size": "side of the square that images are resized to (default 224; 64 for shapes)",
 	"exif": "orientation of photos: apply, or ignore as the papers' loaders do (default: ignore with " +

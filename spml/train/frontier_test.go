@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,6 +80,32 @@ func TestResumeNewerMethods(t *testing.T) {
 			require.Equal(t, sum, got)
 		})
 	}
+}
+
+// TestGroupsOnShapes: a run on drawn pictures whose groups have a weight ends elsewhere than one without, and near it.
+func TestGroupsOnShapes(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("filename,group\n")
+	for i := range 40 {
+		fmt.Fprintf(&b, "train/%d,%d\n", i, i/4)
+	}
+	file := filepath.Join(t.TempDir(), "groups.csv")
+	require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o600))
+	scores := map[float64]float64{}
+	for _, weight := range []float64{0, 2} {
+		c := config.Config{Data: config.Data{Path: config.Shapes, ImageSize: 32, Options: config.DataOptions{
+			Options: data.Options{Groups: file}, Train: 40, Val: 20, Test: 20}},
+			Method: config.Method{ID: "em", GroupWeight: weight}}
+		c.Schedule.Epochs, c.Run.Threads, c.Run.Dir = 2, 1, filepath.Join(t.TempDir(), "run")
+		r, err := Run(context.Background(), c, RunOptions{})
+		require.NoError(t, err)
+		scores[weight] = r.Best.Loss
+	}
+	require.NotEqual(t, scores[0], scores[2])
+	c := config.Config{Data: config.Data{Path: config.Shapes, Options: config.DataOptions{
+		Options: data.Options{Groups: file, Images: "x"}}}, Method: config.Method{ID: "em"}}
+	_, err := c.Resolve()
+	require.ErrorContains(t, err, "images=x")
 }
 
 // What newer methods and heads cannot have is said.
