@@ -1,5 +1,6 @@
-// Package clip is CLIP (Radford et al. 2021, arXiv:2103.00020): image and text towers, every public form of weights, the tokenizer, exact preprocessing, and
-// fast encoding from many goroutines.
+// Package clip is CLIP (Radford et al. 2021, arXiv:2103.00020): image and text towers, weights as
+// OpenAI, Hugging Face and open_clip write them, the tokenizer, exact preprocessing, and fast encoding from many
+// goroutines.
 //
 // # Two levels
 //

@@ -98,9 +98,30 @@ func requireRows(t *testing.T, it *Item, column string) {
 		for _, settings := range []map[string]any{m, compare.Variant{Set: v.First}.Over(m)} {
 			c, err := config.FromSettings(settings)
 			require.NoError(t, err, "%s %s: %s", it.ID, column, v.Name)
-			_, err = c.Resolve()
+			c, err = c.Resolve()
 			require.NoError(t, err, "%s %s: %s", it.ID, column, v.Name)
+			requireKept(t, c, settings, it.ID+" "+column+": "+v.Name)
 		}
+	}
+}
+
+// requireKept: what a row, its table and its recipe set is what the resolved run has, parameters of the loss too.
+func requireKept(t *testing.T, c config.Config, settings map[string]any, row string) {
+	t.Helper()
+	got := c.AsSettings()
+	for k, want := range settings {
+		if k == "params" {
+			values, err := c.LossValues()
+			require.NoError(t, err, row)
+			for p, v := range want.(map[string]any) {
+				require.EqualValues(t, v, values[p], "%s: %s", row, p)
+			}
+			continue
+		}
+		if k == "method" && want == config.HeadDualCoOp { // a head and its loss
+			k = "head"
+		}
+		require.EqualValues(t, want, got[k], "%s: %s", row, k)
 	}
 }
 

@@ -19,7 +19,7 @@ func newClip() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clip",
 		Short: "CLIP: look at, convert and use image-text models",
-		Long: `Works with CLIP models in every public form: OpenAI's .pt, open_clip's .safetensors or .bin with its configuration, Hugging
+		Long: `Works with CLIP models in these forms: OpenAI's .pt, open_clip's .safetensors or .bin with its configuration, Hugging
 Face folders, bare safetensors. A model is a folder or one of its files; what it was taken for is said.
 
   spml clip info ViT-B-16.pt
