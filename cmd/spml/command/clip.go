@@ -19,8 +19,8 @@ func newClip() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clip",
 		Short: "CLIP: look at, convert and use image-text models",
-		Long: `Works with CLIP models in these forms: OpenAI's .pt, open_clip's .safetensors or .bin with its configuration, Hugging
-Face folders, bare safetensors. A model is a folder or one of its files; what it was taken for is said.
+		Long: `Works with CLIP models in these forms: OpenAI's .pt, open_clip's .safetensors or .bin with its configuration,
+Hugging Face folders, bare safetensors. A model is a folder or one of its files; what it was taken for is said.
 
   spml clip info ViT-B-16.pt
   spml clip zeroshot photo.jpg --model ViT-B-16.pt --labels "dog,cat,traffic light"
