@@ -11,8 +11,8 @@ import (
 	"github.com/gospml/gospml/torch/nn"
 )
 
-// infer answers "network batch iterations" lines with seconds per call of the form frozen, bf16 (frozen too) or plain,
-// random weights, 224 × 224, 80 classes. One network is kept at a time.
+// infer answers "network batch iterations" lines with seconds per call of the form frozen, bf16 or int8 (frozen too) or
+// plain, random weights, 224 × 224, 80 classes; NaN where a network has none here. One network is kept at a time.
 func infer(threads int, form string) error {
 	if err := torch.SetNumThreads(threads); err != nil {
 		return err
@@ -34,15 +34,16 @@ func infer(threads int, form string) error {
 			}
 			nn.SetTraining(m, false)
 			if net, name = m, want; form != "plain" {
-				dtype := torch.Float32
-				if form == "bf16" {
-					dtype = torch.BFloat16
-				}
-				if net, err = backbone.Freeze(m, dtype); err != nil {
-					return err
+				if net, err = inForm(m, form); err != nil {
+					fmt.Fprintf(os.Stderr, "%s in %s: %v\n", want, form, err)
+					net = nil
 				}
 				nn.Walk(m, func(e nn.Entry) { e.Tensor.Free() })
 			}
+		}
+		if net == nil { // the others go on
+			fmt.Println("NaN")
+			continue
 		}
 		if inputs[batch] == nil {
 			inputs[batch] = torch.Randn(torch.S(batch, 3, 224, 224)).ContiguousFormat(torch.ChannelsLast)
@@ -58,4 +59,25 @@ func infer(threads int, form string) error {
 		fmt.Println(seconds)
 	}
 	return lines.Err()
+}
+
+// inForm is a model in a form for inference; int8 is calibrated on noise.
+func inForm(m backbone.Model, form string) (backbone.Model, error) {
+	switch form {
+	case "bf16":
+		return backbone.Freeze(m, torch.BFloat16)
+	case "int8":
+		c, err := backbone.Calibrate(m, func(yield func(*torch.Tensor, error) bool) {
+			for range 4 {
+				if !yield(torch.Randn(torch.S(1, 3, 224, 224)), nil) {
+					return
+				}
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		return backbone.Quantize(m, c)
+	}
+	return backbone.Freeze(m, torch.Float32)
 }
