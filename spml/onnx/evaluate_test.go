@@ -129,6 +129,10 @@ func (e *evaluator) node(n *onnxpb.NodeProto) {
 		y = x(0).Relu()
 	case "Clip":
 		y = x(0).Clamp(x(1).Item(), x(2).Item())
+	case "ReduceSum":
+		y = x(0).SumDim(ints(1), number("keepdims") == 1)
+	case "Sqrt":
+		y = x(0).Sqrt()
 	case "Erf":
 		y = x(0).Erf()
 	case "Tanh":

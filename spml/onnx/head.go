@@ -19,6 +19,8 @@ func (w *writer) logits(d *model.Description, images string, h, wd int) string {
 		return w.grouped(d.ML, w.memory(d.Body, images, h, wd).name)
 	case d.Boosted != nil:
 		return w.boosted(d, w.memory(d.Body, images, h, wd))
+	case d.Texts != nil:
+		return w.compared(d.Texts, w.network(d.Body, images, h, wd, d.Body.Maps).name)
 	}
 	if d.Body.Logits.Channels() == 0 {
 		w.refuse("a network without a head")
@@ -138,6 +140,20 @@ func (w *writer) grouped(d *decoder.MLDecoder, memory string) string {
 		t = w.norm(w.plus(t, w.feedForward(t, l.Linear1, l.Linear2)), l.Norm3.Weight, l.Norm3.Bias, l.Norm3.Eps)
 	}
 	return w.eachOwn(t, d.DuplicatePooling, d.DuplicatePoolingBias)
+}
+
+// compared are DualCoOp's logits of regions [B, L, E]: dualcoop.Aggregate, the positive logit less the negative one.
+func (w *writer) compared(texts *torch.Tensor, regions string) string {
+	const cosineScale, logitScale = 20, 5
+	c := int64(texts.Size(0) / 2)
+	sums := w.node("ReduceSum", []string{w.times(regions, regions), w.ints(-1)}, "keepdims", 1)
+	unit := w.node("Div", []string{regions, w.node("Sqrt", []string{sums})})
+	lengths := texts.Square().SumDim([]int{1}, true).Sqrt()
+	directions := w.constant(texts.Div(lengths).MulScalar(cosineScale).T().Contiguous())
+	cos := w.nodes("Split", []string{w.node("MatMul", []string{unit, directions}), w.ints(c, c)}, 2, "axis", -1)
+	weights := w.node("Softmax", []string{cos[1]}, "axis", 1)
+	apart := w.times(weights, w.node("Sub", []string{cos[1], cos[0]}))
+	return w.times(w.node("ReduceSum", []string{apart, w.ints(1)}, "keepdims", 0), w.number(logitScale))
 }
 
 // boosted is a linear head on each position with positive scores raised, and their mean.

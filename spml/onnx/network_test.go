@@ -14,9 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/gospml/gospml/clip"
 	"github.com/gospml/gospml/internal/testroot"
 	"github.com/gospml/gospml/npy"
 	"github.com/gospml/gospml/spml/backbone"
+	"github.com/gospml/gospml/spml/dualcoop"
 	"github.com/gospml/gospml/spml/model"
 	"github.com/gospml/gospml/spml/onnx/internal/onnxpb"
 	"github.com/gospml/gospml/torch"
@@ -76,6 +78,26 @@ func headed(t *testing.T, body backbone.Model, classes int, s model.HeadSpec) ba
 	return m
 }
 
+// tower is a network made of a small CLIP with a vision transformer, with a linear head or learned prompts.
+func tower(t *testing.T, prompts bool) backbone.Model {
+	m, _, err := clip.Load(testroot.Shared(t, "data", "clip_tiny", "openai_vit"), clip.LoadOptions{})
+	require.NoError(t, err)
+	if !prompts {
+		return model.NewClipClassifier(m, 4, nn.Generator(torch.NewGenerator(2)))
+	}
+	d, err := dualcoop.Blank(m.Config, 3, 4, dualcoop.Config{Context: 2, ImageNet: true})
+	require.NoError(t, err)
+	nn.StateDictOf(m).Free()
+	torch.NoGrad(func() {
+		for i, c := range []*torch.Tensor{d.CtxPos, d.CtxNeg} {
+			nn.Normal_(c, 0, 0.5, torch.NewGenerator(int64(5+i)))
+		}
+		d.Tokens.Copy_(torch.FromSlice([]int64{1, 2, 3, 4, 1, 5, 6, 4, 1, 7, 4, 0}, 3, 4))
+		d.Ends.Copy_(torch.FromSlice([]int64{3, 3, 2}, 3))
+	})
+	return d
+}
+
 // small are networks with every kind of layer and head, few channels, for images of 64 × 96 pixels.
 func small(t *testing.T) map[string]backbone.Model {
 	vit := func(dino, siglip bool) backbone.Model {
@@ -101,6 +123,7 @@ func small(t *testing.T) map[string]backbone.Model {
 		"ml-decoder":    headed(t, basic(), 6, model.HeadSpec{Head: model.HeadMLDecoder, Dim: 16}),
 		"ml-decoder of groups": headed(t, backbone.NewResNet(backbone.BasicBlocks, [4]int{1, 1, 1, 1}, 130), 130,
 			model.HeadSpec{Head: model.HeadMLDecoder, Dim: 16}),
+		"clip": tower(t, false), "dualcoop": tower(t, true),
 		"boostlu": headed(t, basic(), 6, model.HeadSpec{Head: model.HeadBoostLU, Boost: 5}),
 	}
 }
@@ -121,6 +144,15 @@ func file(t *testing.T, m backbone.Model, h, w int) *onnxpb.ModelProto {
 		})
 	})
 	return out
+}
+
+// TestNoDescription: a network whose layers nothing here writes is an error that says which.
+func TestNoDescription(t *testing.T) {
+	m, _, err := clip.Load(testroot.Shared(t, "data", "clip_tiny", "openai_rn"), clip.LoadOptions{})
+	require.NoError(t, err)
+	_, err = model.Describe(model.NewClipClassifier(m, 4))
+	require.ErrorIs(t, err, backbone.ErrForm)
+	require.ErrorContains(t, err, "image tower")
 }
 
 // near compares numbers with the largest one.
