@@ -83,6 +83,10 @@ func Export(dir, to string, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if mc.Quantized != nil {
+		return fmt.Errorf("%w: %s predicts in int8, which is not written as ONNX; export the run that it was made of",
+			fault.ErrData, dir)
+	}
 	if o.Thresholds != nil {
 		if len(o.Thresholds) != mc.NumClasses {
 			return fmt.Errorf("%w: %d thresholds for the %d classes of %s", fault.ErrData, len(o.Thresholds), mc.NumClasses, dir)

@@ -110,6 +110,10 @@ func TestExportRefuses(t *testing.T) {
 	require.ErrorContains(t, setting, "normalized, unit, bytes")
 	require.ErrorContains(t, Export(dir, to, Options{Thresholds: []float64{1}}), "1 thresholds for the 2 classes")
 	require.ErrorIs(t, Export(filepath.Join(dir, "none"), to, Options{}), fs.ErrNotExist)
+	int8, _, mc := folder(t)
+	mc.Quantized = &model.Quantized{Form: model.FormInt8}
+	require.NoError(t, model.Save(int8, mc, nn.StateDict{}))
+	require.ErrorContains(t, Export(int8, to, Options{}), "predicts in int8")
 	before := largest
 	defer func() { largest = before }()
 	largest = 1 << 20
