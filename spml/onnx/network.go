@@ -139,11 +139,11 @@ func (t *translator) weighted(s graph.Step, in activation) activation {
 		if s.Op == graph.OpDepthwise {
 			groups = s.Count
 		}
-		weight := t.constant(s.Weight)
-		if s.Weight.Dim() == 2 { // a linear layer on each pixel
-			weight = t.constant(s.Weight.Detach().View(s.Weight.Size(0), s.Weight.Size(1), 1, 1))
+		weight := s.Weight
+		if weight.Dim() == 2 { // a linear layer on each pixel
+			weight = weight.Detach().View(weight.Size(0), weight.Size(1), 1, 1)
 		}
-		inputs := []string{in.name, weight}
+		inputs := []string{in.name, t.constant(weight)}
 		if s.Bias != nil {
 			inputs = append(inputs, t.constant(s.Bias))
 		}

@@ -192,6 +192,7 @@ func TestNetworks(t *testing.T) {
 	for name, m := range small(t) {
 		m = stirred(m)
 		f := file(t, m, 64, 96)
+		everyConstantIsRead(t, name, f)
 		for _, n := range []int{1, 3} {
 			torch.Scope(func(*torch.Arena) {
 				torch.Inference(func() {
@@ -234,6 +235,19 @@ func compared(t *testing.T, dir string, wants map[string][]float32) {
 		for _, engine := range []string{"onnxruntime", "openvino"} {
 			near(t, want, read(t, path+"."+engine+".npy"), 1e-5, filepath.Base(path)+" "+engine)
 		}
+	}
+}
+
+// everyConstantIsRead: no weights lie in a file for nothing.
+func everyConstantIsRead(t *testing.T, name string, m *onnxpb.ModelProto) {
+	read := map[string]bool{}
+	for _, n := range m.Graph.Node {
+		for _, in := range n.Input {
+			read[in] = true
+		}
+	}
+	for _, c := range m.Graph.Initializer {
+		require.True(t, read[c.GetName()], "%s: %s %v", name, c.GetName(), c.Dims)
 	}
 }
 
