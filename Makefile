@@ -141,13 +141,29 @@ soak: setup ## kills, full disks, changed bytes, swaps, memory and operators for
 	$(GO) build -o bin/ ./examples/service ./internal/soak
 	bin/soak -time $(SOAK) -out $(SOAK_OUT) -service bin/service
 
-lint: vet format staticcheck api ## go vet, gofmt, staticcheck, exported names beside the last release's
+lint: vet format staticcheck format-others api ## go vet, gofmt, staticcheck, clang-format, ruff, exported names beside the last release's
 
 vet:
 	$(GO) vet ./...
 
 format:
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "run gofmt -w on: $$bad"; exit 1; }
+
+# The formatters' wheels, unpacked: no virtual environment is needed to run what is in them.
+FORMATTERS   = $(dir $(PEERS))formatters-$(shell cksum .ci/requirements-format.txt | cut -d' ' -f1)
+CLANG_FORMAT = $(FORMATTERS)/clang_format/data/bin/clang-format
+NATIVE_CODE  = git ls-files '*.cpp' '*.h' '*.c' '*.cu' '*.cuh' ':!third_party'
+
+$(FORMATTERS)/done: .ci/requirements-format.txt
+	@rm -rf $(@D) && python3 -m pip install -q --no-deps --target $(@D) -r $< && touch $@
+
+.PHONY: format-others format-native
+format-others: $(FORMATTERS)/done
+	@$(NATIVE_CODE) | xargs $(CLANG_FORMAT) --dry-run -Werror || { echo "run make format-native"; exit 1; }
+	@$(FORMATTERS)/bin/ruff check -q .
+
+format-native: $(FORMATTERS)/done ## C, C++ and CUDA as .clang-format says
+	@$(NATIVE_CODE) | xargs $(CLANG_FORMAT) -i
 
 staticcheck:
 	$(GO) run $(STATICCHECK) ./...

@@ -211,7 +211,7 @@ for size, (ours, peer) in sums.items():
         report(f"operators_{size}", f"geometric mean of the {len(ours)} operators and optimizer steps, {size}", mean[0], mean[1], MEANS[size], "us", 1e6)
 
 if wanted("first_prediction"):
-    times, memory = ([], []), ([], [])
+    times, memory, answer = ([], []), ([], []), ""
     for i in range(max(5, a.rounds // 3) + 1):
         for k, cmd in enumerate(([a.side, "first", weights, sample], [sys.executable, "-c", FIRST])):
             t, rss, out = spawn(cmd)

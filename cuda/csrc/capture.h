@@ -3,8 +3,8 @@
 
 namespace gospml {
 
-// Ends a graph's capture. Where that throws, what it has taken is given back before the error goes on: the allocator's pool, without which memory is never
-// freed again, and the random generators, which else stay in the capture.
+// Ends a graph's capture. Where that throws, what it has taken is given back before the error goes on: the allocator's
+// pool, without which memory is never freed again, and the random generators, which else stay in the capture.
 template <class Graph>
 void end_capture(Graph& g) {
   try {

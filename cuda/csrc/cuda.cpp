@@ -43,13 +43,9 @@ gc_result guarded(F&& f) noexcept {
   } catch (const c10::OutOfMemoryError& e) {
     r.out_of_memory = 1;
     r.msg = text(e.what_without_backtrace());
-  } catch (const c10::Error& e) {
-    r.msg = text(e.what_without_backtrace());
-  } catch (const std::exception& e) {
+  } catch (const c10::Error& e) { r.msg = text(e.what_without_backtrace()); } catch (const std::exception& e) {
     r.msg = text(e.what());
-  } catch (...) {
-    r.msg = text("an exception of unknown type");
-  }
+  } catch (...) { r.msg = text("an exception of unknown type"); }
   return r;
 }
 
@@ -58,7 +54,8 @@ void put(gc_result& r, int64_t w) { r.w[r.n++] = w; }
 void check(cudaError_t e) { C10_CUDA_CHECK(e); }
 
 c10::DeviceIndex index(int device) {
-  TORCH_CHECK(device >= 0 && device < c10::cuda::device_count(), "there is no CUDA device ", device, " among ", static_cast<int>(c10::cuda::device_count()));
+  TORCH_CHECK(device >= 0 && device < c10::cuda::device_count(), "there is no CUDA device ", device, " among ",
+              static_cast<int>(c10::cuda::device_count()));
   return static_cast<c10::DeviceIndex>(device);
 }
 
@@ -81,10 +78,11 @@ gc_result properties(int device, char* name, size_t n) {
     int memory_clock = 0, clock = 0;
     check(cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, device));
     check(cudaDeviceGetAttribute(&memory_clock, cudaDevAttrMemoryClockRate, device));
-    for (int64_t v : {int64_t(p.major), int64_t(p.minor), int64_t(p.totalGlobalMem), int64_t(p.multiProcessorCount), int64_t(p.maxThreadsPerMultiProcessor),
-                      int64_t(p.warpSize), int64_t(p.l2CacheSize), int64_t(p.sharedMemPerMultiprocessor), int64_t(p.sharedMemPerBlockOptin),
-                      int64_t(p.regsPerMultiprocessor), int64_t(clock), int64_t(memory_clock), int64_t(p.memoryBusWidth), int64_t(p.integrated),
-                      int64_t(p.pciBusID)})
+    for (int64_t v :
+         {int64_t(p.major), int64_t(p.minor), int64_t(p.totalGlobalMem), int64_t(p.multiProcessorCount),
+          int64_t(p.maxThreadsPerMultiProcessor), int64_t(p.warpSize), int64_t(p.l2CacheSize),
+          int64_t(p.sharedMemPerMultiprocessor), int64_t(p.sharedMemPerBlockOptin), int64_t(p.regsPerMultiprocessor),
+          int64_t(clock), int64_t(memory_clock), int64_t(p.memoryBusWidth), int64_t(p.integrated), int64_t(p.pciBusID)})
       put(r, v);
   });
 }
@@ -126,7 +124,9 @@ gc_result stream_synchronize(int64_t id, int device) {
 using Event = c10::cuda::CUDAEvent;
 
 gc_result event(int timing) {
-  return guarded([&](gc_result& r) { put(r, reinterpret_cast<int64_t>(new Event(timing ? cudaEventDefault : cudaEventDisableTiming))); });
+  return guarded([&](gc_result& r) {
+    put(r, reinterpret_cast<int64_t>(new Event(timing ? cudaEventDefault : cudaEventDisableTiming)));
+  });
 }
 
 gc_result event_record(uint64_t e, int64_t s, int device) {
@@ -177,7 +177,8 @@ gc_result graph_begin(uint64_t g, uint64_t shared) {
   return guarded([&](gc_result&) {
     gc_handles(); // of this thread: they cannot be made within a capture
     // Other threads may allocate meanwhile: only this one is held to what a capture allows.
-    of<Graph>(g).capture_begin(shared ? of<Graph>(shared).memory() : c10::MempoolId_t{0, 0}, cudaStreamCaptureModeThreadLocal);
+    of<Graph>(g).capture_begin(shared ? of<Graph>(shared).memory() : c10::MempoolId_t{0, 0},
+                               cudaStreamCaptureModeThreadLocal);
   });
 }
 
@@ -196,7 +197,8 @@ gc_result graph_free(uint64_t g) {
 gc_result memory_stats(int device) {
   return guarded([&](gc_result& r) {
     const auto s = caching::getDeviceStats(index(device));
-    for (const auto* a : {&s.allocated_bytes, &s.reserved_bytes, &s.active_bytes, &s.requested_bytes, &s.allocation, &s.segment}) {
+    for (const auto* a :
+         {&s.allocated_bytes, &s.reserved_bytes, &s.active_bytes, &s.requested_bytes, &s.allocation, &s.segment}) {
       const auto& all = (*a)[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
       put(r, all.current);
       put(r, all.peak);
@@ -243,10 +245,12 @@ Pressure& pressure() {
 
 void release(const std::vector<uint64_t>& handles) {
   for (uint64_t h : handles)
-    c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(reinterpret_cast<c10::TensorImpl*>(h)).reset();
+    c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(reinterpret_cast<c10::TensorImpl*>(h))
+        .reset();
 }
 
-// What can still be had of the current device: from the driver, and under the cap. The allocator holds its lock, which this thread may take again.
+// What can still be had of the current device: from the driver, and under the cap. The allocator holds its lock, which
+// this thread may take again.
 gospml::Room room() {
   gospml::Room r;
   size_t free = 0, total = 0;
@@ -256,9 +260,12 @@ gospml::Room room() {
   }
   const auto device = c10::cuda::current_device();
   r.free = static_cast<int64_t>(free), r.total = static_cast<int64_t>(total);
-  const double share = static_cast<size_t>(device) < fractions.size() ? fractions[static_cast<size_t>(device)].load() : 0;
+  const double share =
+      static_cast<size_t>(device) < fractions.size() ? fractions[static_cast<size_t>(device)].load() : 0;
   if (share > 0) {
-    const auto reserved = caching::getDeviceStats(device).reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
+    const auto reserved = caching::getDeviceStats(device)
+                              .reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)]
+                              .current;
     r.total = static_cast<int64_t>(share * static_cast<double>(total));
     r.free = std::min(r.free, r.total - reserved);
   }
@@ -302,19 +309,20 @@ REGISTER_FREE_MEMORY_CALLBACK(gospml_unused, gospml::UnusedTensors)
 gc_result gc_attach_nccl(uint64_t group, uint64_t store, int rank, int size, int64_t timeout);
 #else
 static gc_result gc_attach_nccl(uint64_t, uint64_t, int, int, int64_t) {
-  return guarded([](gc_result&) { TORCH_CHECK(false, "this build of the CUDA library has no NCCL: its header was absent; run `spml setup --gpu`"); });
+  return guarded([](gc_result&) {
+    TORCH_CHECK(false, "this build of the CUDA library has no NCCL: its header was absent; run `spml setup --gpu`");
+  });
 }
 #endif
 
 extern "C" const gc_api* gospml_cuda_api(uint32_t abi) {
   if (abi != GOSPML_CUDA_ABI) return nullptr;
-  static const gc_api api = {
-      GOSPML_CUDA_ABI, sizeof(gc_api), TORCH_VERSION, free_text,
-      properties, synchronize,
-      stream, current_stream, set_stream, stream_query, stream_synchronize,
-      event, event_record, event_wait, event_query, event_synchronize, event_elapsed, event_free,
-      graph, graph_begin, graph_end, graph_replay, graph_free,
-      memory_stats, memory_info, empty_cache, reset_peak, set_fraction,
-      wait_pressure, answer_pressure, gc_attach_nccl, ready};
+  static const gc_api api = {GOSPML_CUDA_ABI,    sizeof(gc_api), TORCH_VERSION,  free_text,     properties,
+                             synchronize,        stream,         current_stream, set_stream,    stream_query,
+                             stream_synchronize, event,          event_record,   event_wait,    event_query,
+                             event_synchronize,  event_elapsed,  event_free,     graph,         graph_begin,
+                             graph_end,          graph_replay,   graph_free,     memory_stats,  memory_info,
+                             empty_cache,        reset_peak,     set_fraction,   wait_pressure, answer_pressure,
+                             gc_attach_nccl,     ready};
   return &api;
 }

@@ -1,4 +1,5 @@
-// cuBLAS's and cuDNN's handles belong to a thread and cannot be made within a capture. Declared here, because their headers want the libraries' own.
+// cuBLAS's and cuDNN's handles belong to a thread and cannot be made within a capture. Declared here, because their
+// headers want the libraries' own.
 namespace at::cuda {
 void* getCurrentCUDABlasHandle();
 void* getCurrentCUDABlasLtHandle();

@@ -23,9 +23,7 @@ gc_result gc_attach_nccl(uint64_t group, uint64_t store, int rank, int size, int
     backend->setSequenceNumberForGroup();
     g->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::NCCL, backend);
     if (alone) g->setDefaultBackend(c10d::ProcessGroup::NCCL);
-  } catch (const c10::Error& e) {
-    r.msg = strdup(e.what_without_backtrace());
-  } catch (const std::exception& e) {
+  } catch (const c10::Error& e) { r.msg = strdup(e.what_without_backtrace()); } catch (const std::exception& e) {
     r.msg = strdup(e.what());
   }
   return r;

@@ -1,4 +1,5 @@
-// The meeting of the allocator, which finds little room, and a thread of Go that looks for unused tensors. Apart from libtorch, so that a test can run it.
+// The meeting of the allocator, which finds little room, and a thread of Go that looks for unused tensors. Apart from
+// libtorch, so that a test can run it.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +21,8 @@ class Pressure {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Has the other side look for unused tensors and waits for its answer, a second at most. False where nobody was asked: there is room, a search was just now and found
-  // nothing, or nobody listens.
+  // Has the other side look for unused tensors and waits for its answer, a second at most. False where nobody was
+  // asked: there is room, a search was just now and found nothing, or nobody listens.
   bool ask(Room room, Clock::time_point now, std::vector<uint64_t>& handles) {
     std::unique_lock<std::mutex> lock(m_);
     if (!listening_ || !worth(room, now)) return false;
@@ -58,8 +59,8 @@ class Pressure {
   }
 
  private:
-  // A search is worth its time where less than an eighth is free, and, where the last one found nothing, not more than ten times a second. Where almost nothing is free,
-  // what is asked for next may end with out of memory: always.
+  // A search is worth its time where less than an eighth is free, and, where the last one found nothing, not more than
+  // ten times a second. Where almost nothing is free, what is asked for next may end with out of memory: always.
   bool worth(Room room, Clock::time_point now) const {
     if (room.free > room.total / 8) return false;
     if (room.free <= room.total / 64) return true;

@@ -1,4 +1,5 @@
-// What of cuda/csrc needs no card, with stand-ins for libtorch: the end of a capture, and who is asked for unused tensors when.
+// What of cuda/csrc needs no card, with stand-ins for libtorch: the end of a capture, and who is asked for unused
+// tensors when.
 #include "../csrc/capture.h"
 #include "../csrc/pressure.h"
 
@@ -38,9 +39,7 @@ void captures() {
     std::string error;
     try {
       gospml::end_capture(bad);
-    } catch (const std::exception& e) {
-      error = e.what();
-    }
+    } catch (const std::exception& e) { error = e.what(); }
     CHECK(error == "operation not permitted when stream is capturing"); // the first error, not what came after
     CHECK(bad.log == "end allocation pool generators ");
   }

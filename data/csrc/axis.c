@@ -1,5 +1,5 @@
-/* Pillow's precompute_coeffs and normalize_coeffs_8bpc (src/libImaging/Resample.c), in the same order of operations, and
- * PyTorch's weights for uint8 and float32 tensors (aten/src/ATen/native/cpu/UpSampleKernel.cpp). */
+/* Pillow's precompute_coeffs and normalize_coeffs_8bpc (src/libImaging/Resample.c), in the same order of operations,
+ * and PyTorch's weights for uint8 and float32 tensors (aten/src/ATen/native/cpu/UpSampleKernel.cpp). */
 #include "axis.h"
 
 #include <math.h>
@@ -41,22 +41,25 @@ typedef struct kernel {
 } kernel;
 
 static kernel kernel_of(int32_t in, int32_t out, int32_t filter) {
-  kernel k = {!is_cubic(filter) ? bilinear : is_torchvision(filter) ? bicubic_torch : bicubic, (double)in / out, 0, 0, in};
+  kernel k = {!is_cubic(filter)        ? bilinear
+              : is_torchvision(filter) ? bicubic_torch
+                                       : bicubic,
+              (double)in / out, 0, 0, in};
   k.filter_scale = k.scale < 1.0 ? 1.0 : k.scale;
   k.support = (is_cubic(filter) ? 2.0 : 1.0) * k.filter_scale;
   return k;
 }
 
 /* Most taps any output can have. */
-static int64_t kernel_size(const kernel *k) {
+static int64_t kernel_size(const kernel* k) {
   int64_t n = (int64_t)ceil(k->support) * 2 + 1;
   return n < k->in ? n : k->in;
 }
 
-static double kernel_centre(const kernel *k, int32_t i) { return (i + 0.5) * k->scale; }
+static double kernel_centre(const kernel* k, int32_t i) { return (i + 0.5) * k->scale; }
 
 /* First input of output i; returns how many. */
-static int32_t kernel_bounds(const kernel *k, int32_t i, int32_t *first) {
+static int32_t kernel_bounds(const kernel* k, int32_t i, int32_t* first) {
   double centre = kernel_centre(k, i);
   int32_t lo = (int32_t)(centre - k->support + 0.5), hi = (int32_t)(centre + k->support + 0.5);
   if (lo < 0) lo = 0;
@@ -66,7 +69,7 @@ static int32_t kernel_bounds(const kernel *k, int32_t i, int32_t *first) {
 }
 
 /* Weights of output i, whose inputs are lo .. lo+n-1. */
-static void kernel_weights(const kernel *k, int32_t i, int32_t lo, int32_t n, double *w) {
+static void kernel_weights(const kernel* k, int32_t i, int32_t lo, int32_t n, double* w) {
   double centre = kernel_centre(k, i), sum = 0, inverse = 1.0 / k->filter_scale;
   for (int32_t j = 0; j < n; j++) {
     w[j] = k->f((j + lo - centre + 0.5) * inverse);
@@ -80,9 +83,9 @@ static int32_t fixed_point(double w, int bits) {
   return (int32_t)(w < 0 ? w * (1 << bits) - 0.5 : w * (1 << bits) + 0.5) * (1 << (WEIGHT_BITS - bits));
 }
 
-/* How many bits a weight keeps. PyTorch's uint8 tensors: as many as let the largest weight fit into 16 bits; the rest is
- * zero here, so that the sums are those of its narrower numbers. */
-static int weight_bits(const kernel *k, int32_t out, int32_t filter, double *w) {
+/* How many bits a weight keeps. PyTorch's uint8 tensors: as many as let the largest weight fit into 16 bits; the rest
+ * is zero here, so that the sums are those of its narrower numbers. */
+static int weight_bits(const kernel* k, int32_t out, int32_t filter, double* w) {
   if (!is_torchvision(filter)) return WEIGHT_BITS;
   double most = 0;
   for (int32_t i = 0; i < out; i++) {
@@ -96,12 +99,12 @@ static int weight_bits(const kernel *k, int32_t out, int32_t filter, double *w) 
   return bits;
 }
 
-int32_t axis_coefficients(int32_t in, int32_t out, int32_t filter, int32_t *first, int32_t *taps, int32_t *weights) {
+int32_t axis_coefficients(int32_t in, int32_t out, int32_t filter, int32_t* first, int32_t* taps, int32_t* weights) {
   if (in < 1 || out < 1 || filter < GOSPML_IMAGE_BILINEAR || filter > GOSPML_IMAGE_TORCHVISION_BICUBIC) return 0;
   kernel k = kernel_of(in, out, filter);
   int32_t stride = (int32_t)kernel_size(&k);
   if (!weights) return stride;
-  double *w = malloc(sizeof(double) * stride);
+  double* w = malloc(sizeof(double) * stride);
   if (!w) return 0;
   int bits = weight_bits(&k, out, filter, w);
   for (int32_t i = 0; i < out; i++) {
@@ -113,14 +116,14 @@ int32_t axis_coefficients(int32_t in, int32_t out, int32_t filter, int32_t *firs
   return stride;
 }
 
-void axis_free(axis *a) {
+void axis_free(axis* a) {
   free(a->first);
   free(a->taps);
   free(a->split);
   *a = (axis){0};
 }
 
-int axis_prepare(axis *a, int32_t in, int32_t out, int32_t filter, int mirrored) {
+int axis_prepare(axis* a, int32_t in, int32_t out, int32_t filter, int mirrored) {
   if (a->out == out && a->in == in && a->filter == filter && a->mirrored == mirrored) return 0;
   axis_free(a);
   kernel k = kernel_of(in, out, filter);
@@ -132,7 +135,7 @@ int axis_prepare(axis *a, int32_t in, int32_t out, int32_t filter, int mirrored)
     if (a->taps[i] > a->most_taps) a->most_taps = a->taps[i];
   }
   int64_t pairs = (a->most_taps + 1) / 2;
-  double *w = malloc(sizeof(double) * a->most_taps);
+  double* w = malloc(sizeof(double) * a->most_taps);
   a->split = calloc((size_t)out * pairs, 2 * sizeof(int32_t));
   if (!w || !a->split) {
     free(w);

@@ -12,18 +12,18 @@
  * one int32 and the two high parts in the next. Absent taps weigh 0. */
 typedef struct axis {
   int32_t in, out, filter, mirrored; /* the key of the cached table; out = 0: empty */
-  int32_t pairs;                     /* pairs of taps per output */
+  int32_t pairs; /* pairs of taps per output */
   int32_t most_taps;
   int32_t *first, *taps; /* [out] */
-  int32_t *split;        /* [out, pairs, 2] */
+  int32_t* split; /* [out, pairs, 2] */
 } axis;
 
 /* Fills the table unless it already holds it. mirrored: output i takes the weights of output out-1-i.
  * Returns 0, or -1 where memory is short. */
-int axis_prepare(axis *, int32_t in, int32_t out, int32_t filter, int mirrored);
-void axis_free(axis *);
+int axis_prepare(axis*, int32_t in, int32_t out, int32_t filter, int mirrored);
+void axis_free(axis*);
 
 /* See gospml_image_api_table.coefficients. */
-int32_t axis_coefficients(int32_t in, int32_t out, int32_t filter, int32_t *first, int32_t *taps, int32_t *weights);
+int32_t axis_coefficients(int32_t in, int32_t out, int32_t filter, int32_t* first, int32_t* taps, int32_t* weights);
 
 #endif

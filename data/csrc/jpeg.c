@@ -1,5 +1,5 @@
-/* JPEG through the TurboJPEG API, which keeps libjpeg's longjmp to itself. Accurate IDCT and smooth chroma upsampling, as
- * in Pillow; what is damaged or truncated for Pillow is an error here. */
+/* JPEG through the TurboJPEG API, which keeps libjpeg's longjmp to itself. Accurate IDCT and smooth chroma upsampling,
+ * as in Pillow; what is damaged or truncated for Pillow is an error here. */
 #include <stdio.h>
 #include <string.h>
 #include <turbojpeg.h>
@@ -21,16 +21,16 @@ static int is_frame(int marker) {
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-static int is_progressive(const frame *f) { return f->kind == 0xc2 || f->kind == 0xca; }
+static int is_progressive(const frame* f) { return f->kind == 0xc2 || f->kind == 0xca; }
 
 /* Walks from marker to marker as libjpeg does: garbage between segments is skipped. Stops at the frame header unless
  * to_end. */
-static frame walk(const uint8_t *b, uint64_t n, int to_end) {
+static frame walk(const uint8_t* b, uint64_t n, int to_end) {
   frame f = {0};
   int scans = 0, restarts = 0;
   if (n < 2 || b[0] != 0xff || b[1] != SOI) return f;
   for (uint64_t i = 2;;) {
-    const uint8_t *p = i < n ? memchr(b + i, 0xff, n - i) : NULL;
+    const uint8_t* p = i < n ? memchr(b + i, 0xff, n - i) : NULL;
     if (!p) return f;
     i = (uint64_t)(p - b);
     while (i < n && b[i] == 0xff) i++;
@@ -57,7 +57,7 @@ static frame walk(const uint8_t *b, uint64_t n, int to_end) {
   }
 }
 
-static int32_t check_frame(const frame *f, int64_t max_pixels, gospml_image_message *m) {
+static int32_t check_frame(const frame* f, int64_t max_pixels, gospml_image_message* m) {
   if (!f->kind) return fail(m, GOSPML_IMAGE_DAMAGED, "no JPEG frame header before the end of the file");
   if (f->width < 1 || f->height < 1)
     return fail(m, GOSPML_IMAGE_DAMAGED, "the JPEG header says %dx%d pixels", f->width, f->height);
@@ -67,13 +67,14 @@ static int32_t check_frame(const frame *f, int64_t max_pixels, gospml_image_mess
   if (f->precision != 8)
     return fail(m, GOSPML_IMAGE_UNSUPPORTED, "JPEG with %d bits per sample (only 8 are decoded)", f->precision);
   if (f->kind != 0xc0 && f->kind != 0xc1 && f->kind != 0xc2 && f->kind != 0xc9 && f->kind != 0xca)
-    return fail(m, GOSPML_IMAGE_UNSUPPORTED, "JPEG process SOF%d (lossless or hierarchical) is not decoded", f->kind - 0xc0);
+    return fail(m, GOSPML_IMAGE_UNSUPPORTED, "JPEG process SOF%d (lossless or hierarchical) is not decoded",
+                f->kind - 0xc0);
   if (f->components != 1 && f->components != 3 && f->components != 4)
     return fail(m, GOSPML_IMAGE_UNSUPPORTED, "JPEG with %d components (only 1, 3 and 4 are decoded)", f->components);
   return GOSPML_IMAGE_OK;
 }
 
-int32_t jpeg_header(const uint8_t *bytes, uint64_t n, int32_t info[3], gospml_image_message *m) {
+int32_t jpeg_header(const uint8_t* bytes, uint64_t n, int32_t info[3], gospml_image_message* m) {
   frame f = walk(bytes, n, 0);
   info[0] = f.width, info[1] = f.height, info[2] = f.components;
   return check_frame(&f, INT64_MAX, m);
@@ -85,7 +86,7 @@ static uint8_t multiply_255(int a, int b) {
 }
 
 /* Pillow's CMYK to RGB. Pillow takes every four-component JPEG for inverted, as Adobe's programs write them. */
-static void cmyk_to_rgb(const uint8_t *cmyk, uint8_t *rgb, size_t pixels) {
+static void cmyk_to_rgb(const uint8_t* cmyk, uint8_t* rgb, size_t pixels) {
   for (size_t i = 0; i < pixels; i++, cmyk += 4, rgb += 3) {
     int k = cmyk[3]; /* stored inverted: 255 - K */
     for (int c = 0; c < 3; c++) rgb[c] = (uint8_t)(k - multiply_255(255 - cmyk[c], k));
@@ -93,9 +94,9 @@ static void cmyk_to_rgb(const uint8_t *cmyk, uint8_t *rgb, size_t pixels) {
 }
 
 /* libjpeg's warnings (JWRN_ in jerror.h). Any other sentence is an error. */
-static int is_warning(const char *text) {
-  static const char *const known[] = {
-      "Corrupt JPEG data: ", "Premature end of JPEG file",   "Inconsistent progression sequence ",
+static int is_warning(const char* text) {
+  static const char* const known[] = {
+      "Corrupt JPEG data: ",  "Premature end of JPEG file",     "Inconsistent progression sequence ",
       "Unknown Adobe color ", "Warning: unknown JFIF revision", "Invalid SOS parameters for sequential JPEG",
   };
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -104,10 +105,10 @@ static int is_warning(const char *text) {
 }
 
 /* Decodes a checked frame into rows of width*3 bytes. */
-static int32_t decode(gospml_image_context *ctx, const uint8_t *bytes, uint64_t n, const frame *f, uint8_t *out,
-                      gospml_image_message *m) {
+static int32_t decode(gospml_image_context* ctx, const uint8_t* bytes, uint64_t n, const frame* f, uint8_t* out,
+                      gospml_image_message* m) {
   size_t pixels = (size_t)f->width * (size_t)f->height;
-  uint8_t *target = out;
+  uint8_t* target = out;
   int channels = f->components == 4 ? 4 : 3;
   if (channels == 4 && !(target = buffer_need(&ctx->cmyk, pixels * 4)))
     return fail(m, GOSPML_IMAGE_MEMORY, "out of memory for %dx%d pixels", f->width, f->height);
@@ -137,8 +138,8 @@ static int32_t decode(gospml_image_context *ctx, const uint8_t *bytes, uint64_t 
   return GOSPML_IMAGE_OK;
 }
 
-int32_t jpeg_decode(gospml_image_context *ctx, const uint8_t *bytes, uint64_t n, int64_t max_pixels, uint8_t *out,
-                    uint64_t out_size, gospml_image_message *m) {
+int32_t jpeg_decode(gospml_image_context* ctx, const uint8_t* bytes, uint64_t n, int64_t max_pixels, uint8_t* out,
+                    uint64_t out_size, gospml_image_message* m) {
   frame f = walk(bytes, n, 0);
   int32_t status = check_frame(&f, max_pixels, m);
   if (status) return status;
@@ -148,13 +149,13 @@ int32_t jpeg_decode(gospml_image_context *ctx, const uint8_t *bytes, uint64_t n,
   return decode(ctx, bytes, n, &f, out, m);
 }
 
-int32_t jpeg_to_context(gospml_image_context *ctx, const uint8_t *bytes, uint64_t n, int64_t max_pixels, picture *p,
-                        gospml_image_message *m) {
+int32_t jpeg_to_context(gospml_image_context* ctx, const uint8_t* bytes, uint64_t n, int64_t max_pixels, picture* p,
+                        gospml_image_message* m) {
   frame f = walk(bytes, n, 0);
   int32_t status = check_frame(&f, max_pixels, m);
   if (status) return status;
   size_t stride = (size_t)f.width * 3, size = stride * (size_t)f.height;
-  uint8_t *pixels = buffer_need(&ctx->picture, size + SLACK);
+  uint8_t* pixels = buffer_need(&ctx->picture, size + SLACK);
   if (!pixels) return fail(m, GOSPML_IMAGE_MEMORY, "out of memory for %dx%d pixels", f.width, f.height);
   *p = (picture){pixels, f.width, f.height, stride, pixels + size + SLACK};
   return decode(ctx, bytes, n, &f, pixels, m);

@@ -5,7 +5,7 @@
 #include "image.h"
 
 /* Fills the constants and finds out whether the vectorised arithmetic gives the table's bits. */
-static void prepare(normalizer *norm, const kernels *k, const float mean[3], const float std[3]) {
+static void prepare(normalizer* norm, const kernels* k, const float mean[3], const float std[3]) {
   if (norm->checked == k && memcmp(norm->mean, mean, sizeof norm->mean) == 0 &&
       memcmp(norm->std, std, sizeof norm->std) == 0)
     return;
@@ -28,13 +28,13 @@ static void prepare(normalizer *norm, const kernels *k, const float mean[3], con
   norm->checked = k;
 }
 
-normalize_row normalizer_row(normalizer *norm, const float mean[3], const float std[3]) {
-  const kernels *k = kernels_now();
+normalize_row normalizer_row(normalizer* norm, const float mean[3], const float std[3]) {
+  const kernels* k = kernels_now();
   prepare(norm, k, mean, std);
   return norm->exact ? k->normalize : kernels_c.normalize;
 }
 
-int32_t normalizer_check(const float mean[3], const float std[3], gospml_image_message *m) {
+int32_t normalizer_check(const float mean[3], const float std[3], gospml_image_message* m) {
   for (int c = 0; c < 3; c++)
     if (!isfinite(mean[c]) || !isfinite(std[c]) || std[c] == 0)
       return fail(m, GOSPML_IMAGE_ARGUMENT, "cannot normalize channel %d with mean %g and standard deviation %g", c,
@@ -42,9 +42,9 @@ int32_t normalizer_check(const float mean[3], const float std[3], gospml_image_m
   return GOSPML_IMAGE_OK;
 }
 
-int32_t normalize_picture(gospml_image_context *ctx, const uint8_t *pixels, int32_t width, int32_t height,
-                          const float mean[3], const float std[3], int32_t flip, float *out, uint64_t out_size,
-                          gospml_image_message *m) {
+int32_t normalize_picture(gospml_image_context* ctx, const uint8_t* pixels, int32_t width, int32_t height,
+                          const float mean[3], const float std[3], int32_t flip, float* out, uint64_t out_size,
+                          gospml_image_message* m) {
   if (width < 1 || height < 1)
     return fail(m, GOSPML_IMAGE_ARGUMENT, "cannot normalize a picture of %dx%d", width, height);
   uint64_t plane = (uint64_t)width * (uint64_t)height; /* below 2^62 */
@@ -56,7 +56,7 @@ int32_t normalize_picture(gospml_image_context *ctx, const uint8_t *pixels, int3
   normalize_row row = normalizer_row(&ctx->norm, mean, std);
   for (int32_t y = 0; y < height; y++) {
     size_t at = (size_t)y * (size_t)width;
-    float *planes[3] = {out + at, out + plane + at, out + 2 * plane + at};
+    float* planes[3] = {out + at, out + plane + at, out + 2 * plane + at};
     row(pixels + at * 3, width, &ctx->norm, flip != 0, planes);
   }
   return GOSPML_IMAGE_OK;

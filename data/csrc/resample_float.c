@@ -1,6 +1,7 @@
-/* Resizing in float32 as PyTorch does it for float tensors with antialias: horizontal pass, then vertical pass, each sum
- * in the order of its taps, rounded half to even at the end. PyTorch's build for AVX2 and above (and for ARM) takes the taps
- * after the first in fours, which it multiplies and then adds, and the one to three that are left with fused multiply-adds. */
+/* Resizing in float32 as PyTorch does it for float tensors with antialias: horizontal pass, then vertical pass, each
+ * sum in the order of its taps, rounded half to even at the end. PyTorch's build for AVX2 and above (and for ARM) takes
+ * the taps after the first in fours, which it multiplies and then adds, and the one to three that are left with fused
+ * multiply-adds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 /* The taps of one axis. */
 typedef struct taps {
   int32_t *first, *n; /* [out] */
-  float *weights;     /* [out, most] */
+  float* weights;     /* [out, most] */
   int32_t most;
 } taps;
 
@@ -27,14 +28,14 @@ static float linear(float x) {
   return x < 1 ? 1 - x : 0;
 }
 
-static void taps_free(taps *t) {
+static void taps_free(taps* t) {
   free(t->first);
   free(t->n);
   free(t->weights);
   *t = (taps){0};
 }
 
-static int taps_make(taps *t, int32_t in, int32_t out, int cubic_kernel) {
+static int taps_make(taps* t, int32_t in, int32_t out, int cubic_kernel) {
   float scale = (float)in / (float)out;
   float radius = cubic_kernel ? 2 : 1, support = scale >= 1 ? radius * scale : radius;
   float inverse = scale >= 1 ? (float)(1.0 / scale) : 1;
@@ -66,15 +67,15 @@ static int taps_make(taps *t, int32_t in, int32_t out, int cubic_kernel) {
 #endif
 
 /* Columns x0 .. x0+n-1 of a row; t NULL: as they are. */
-FAST static void float_row(const uint8_t *row, const taps *t, int32_t x0, int32_t n, float *out) {
+FAST static void float_row(const uint8_t* row, const taps* t, int32_t x0, int32_t n, float* out) {
   for (int32_t x = 0; x < n; x++, out += 3) {
     if (!t) {
-      const uint8_t *p = row + (size_t)(x0 + x) * 3;
+      const uint8_t* p = row + (size_t)(x0 + x) * 3;
       out[0] = p[0], out[1] = p[1], out[2] = p[2];
       continue;
     }
-    const float *w = t->weights + (size_t)(x0 + x) * t->most;
-    const uint8_t *p = row + (size_t)t->first[x0 + x] * 3;
+    const float* w = t->weights + (size_t)(x0 + x) * t->most;
+    const uint8_t* p = row + (size_t)t->first[x0 + x] * 3;
     float a = p[0] * w[0], b = p[1] * w[0], c = p[2] * w[0];
     int32_t taps = t->n[x0 + x], fours = (taps - 1) & ~3, j = 1;
     for (; j <= fours; j++) {
@@ -90,15 +91,15 @@ FAST static void float_row(const uint8_t *row, const taps *t, int32_t x0, int32_
 }
 
 /* sum[i] = rows[0][i]*w[0], then += rows[j][i]*w[j]. */
-FAST static void float_column(const float *rows, size_t stride, const float *w, int32_t n, size_t size, float *sum) {
+FAST static void float_column(const float* rows, size_t stride, const float* w, int32_t n, size_t size, float* sum) {
   for (size_t i = 0; i < size; i++) sum[i] = rows[i] * w[0];
   int32_t fours = (n - 1) & ~3;
   for (int32_t j = 1; j <= fours; j++) {
-    const float *r = rows + stride * (size_t)j;
+    const float* r = rows + stride * (size_t)j;
     for (size_t i = 0; i < size; i++) sum[i] += r[i] * w[j];
   }
   for (int32_t j = fours + 1; j < n; j++) {
-    const float *r = rows + stride * (size_t)j;
+    const float* r = rows + stride * (size_t)j;
     for (size_t i = 0; i < size; i++) sum[i] = fmaf(r[i], w[j], sum[i]);
   }
 }
@@ -108,8 +109,8 @@ static uint8_t round8(float v) {
   return v <= 0 ? 0 : v >= 255 ? 255 : (uint8_t)v;
 }
 
-int32_t float_run(gospml_image_context *ctx, const picture *src, const gospml_image_job *job, const gospml_image_rect *w,
-                  void *out, gospml_image_message *m) {
+int32_t float_run(gospml_image_context* ctx, const picture* src, const gospml_image_job* job,
+                  const gospml_image_rect* w, void* out, gospml_image_message* m) {
   int cubic_kernel = job->filter == GOSPML_IMAGE_FLOAT_BICUBIC;
   int32_t ow = w->x1 - w->x0, oh = w->y1 - w->y0;
   /* The window counts in the mirrored picture. */
@@ -118,32 +119,33 @@ int32_t float_run(gospml_image_context *ctx, const picture *src, const gospml_im
   int horizontal = src->width != job->width, vertical = src->height != job->height;
   size_t stride = (size_t)ow * 3;
   int32_t from = w->y0, to = w->y1;
-  uint8_t *line = NULL;
+  uint8_t* line = NULL;
   float *rows = NULL, *sum = NULL;
   if (!(horizontal && taps_make(&h, src->width, job->width, cubic_kernel)) &&
       !(vertical && taps_make(&v, src->height, job->height, cubic_kernel))) {
     if (vertical) from = v.first[w->y0], to = v.first[w->y1 - 1] + v.n[w->y1 - 1];
-    rows = (float *)buffer_need(&ctx->ring, stride * (size_t)(to - from) * sizeof(float));
-    sum = (float *)buffer_need(&ctx->padded, stride * sizeof(float));
+    rows = (float*)buffer_need(&ctx->ring, stride * (size_t)(to - from) * sizeof(float));
+    sum = (float*)buffer_need(&ctx->padded, stride * sizeof(float));
     line = buffer_need(&ctx->line, stride + SLACK);
   }
   int32_t status = GOSPML_IMAGE_OK;
   if (!rows || !sum || !line) {
-    status = fail(m, GOSPML_IMAGE_MEMORY, "out of memory for resizing %dx%d to %dx%d", src->width, src->height, job->width,
-                  job->height);
+    status = fail(m, GOSPML_IMAGE_MEMORY, "out of memory for resizing %dx%d to %dx%d", src->width, src->height,
+                  job->width, job->height);
   } else {
     normalize_row normalized = job->normalize ? normalizer_row(&ctx->norm, job->mean, job->std) : NULL;
     sink s = {ow, (size_t)ow * (size_t)oh, normalized, &ctx->norm, line, out};
     for (int32_t y = from; y < to; y++)
-      float_row(src->pixels + src->stride * (size_t)y, horizontal ? &h : NULL, x0, ow, rows + stride * (size_t)(y - from));
+      float_row(src->pixels + src->stride * (size_t)y, horizontal ? &h : NULL, x0, ow,
+                rows + stride * (size_t)(y - from));
     for (int32_t y = 0; y < oh; y++) {
       int32_t at = w->y0 + y;
-      const float *row = rows + stride * (size_t)((vertical ? v.first[at] : at) - from);
+      const float* row = rows + stride * (size_t)((vertical ? v.first[at] : at) - from);
       if (vertical) {
         float_column(row, stride, v.weights + (size_t)at * v.most, v.n[at], stride, sum);
         row = sum;
       }
-      uint8_t *target = sink_target(&s, y);
+      uint8_t* target = sink_target(&s, y);
       for (int32_t x = 0; x < ow; x++)
         for (int c = 0; c < 3; c++) target[(job->flip ? ow - 1 - x : x) * 3 + c] = round8(row[x * 3 + c]);
       sink_row(&s, y, target);

@@ -67,33 +67,33 @@ typedef struct gospml_image_api_table {
   uint32_t abi;  /* GOSPML_IMAGE_ABI of the library; compare before reading on */
   uint32_t size; /* sizeof this table in the library */
 
-  gospml_image_context *(*context_new)(void); /* NULL: out of memory */
-  void (*context_free)(gospml_image_context *);
+  gospml_image_context* (*context_new)(void); /* NULL: out of memory */
+  void (*context_free)(gospml_image_context*);
 
   /* Width, height and number of components from the frame header; reads no further. */
-  int32_t (*jpeg_header)(const uint8_t *bytes, uint64_t n, int32_t info[3], gospml_image_message *);
+  int32_t (*jpeg_header)(const uint8_t* bytes, uint64_t n, int32_t info[3], gospml_image_message*);
   /* Decodes to uint8 [height, width, 3] as jpeg_header gave them; out_size in bytes. */
-  int32_t (*jpeg_decode)(gospml_image_context *, const uint8_t *bytes, uint64_t n, int64_t max_pixels, uint8_t *out,
-                         uint64_t out_size, gospml_image_message *);
+  int32_t (*jpeg_decode)(gospml_image_context*, const uint8_t* bytes, uint64_t n, int64_t max_pixels, uint8_t* out,
+                         uint64_t out_size, gospml_image_message*);
   /* JPEG bytes -> out, in one call. out_size in bytes. */
-  int32_t (*jpeg_resize)(gospml_image_context *, const uint8_t *bytes, uint64_t n, const gospml_image_job *, void *out,
-                         uint64_t out_size, gospml_image_message *);
+  int32_t (*jpeg_resize)(gospml_image_context*, const uint8_t* bytes, uint64_t n, const gospml_image_job*, void* out,
+                         uint64_t out_size, gospml_image_message*);
   /* uint8 [height, width, 3] -> out. */
-  int32_t (*resize)(gospml_image_context *, const uint8_t *pixels, int32_t width, int32_t height,
-                    const gospml_image_job *, void *out, uint64_t out_size, gospml_image_message *);
+  int32_t (*resize)(gospml_image_context*, const uint8_t* pixels, int32_t width, int32_t height,
+                    const gospml_image_job*, void* out, uint64_t out_size, gospml_image_message*);
   /* uint8 [height, width, 3] -> float32 [3, height, width], mirrored if flip. */
-  int32_t (*normalize)(gospml_image_context *, const uint8_t *pixels, int32_t width, int32_t height, const float mean[3],
-                       const float std[3], int32_t flip, float *out, uint64_t out_size, gospml_image_message *);
-  /* Fixed-point weights of one axis: first[i], taps[i] and weights[i * stride + k]. Returns the stride (most taps); with
-   * weights NULL only that. 0: bad sizes. */
-  int32_t (*coefficients)(int32_t in, int32_t out, int32_t filter, int32_t *first, int32_t *taps, int32_t *weights);
+  int32_t (*normalize)(gospml_image_context*, const uint8_t* pixels, int32_t width, int32_t height, const float mean[3],
+                       const float std[3], int32_t flip, float* out, uint64_t out_size, gospml_image_message*);
+  /* Fixed-point weights of one axis: first[i], taps[i] and weights[i * stride + k]. Returns the stride (most taps);
+   * with weights NULL only that. 0: bad sizes. */
+  int32_t (*coefficients)(int32_t in, int32_t out, int32_t filter, int32_t* first, int32_t* taps, int32_t* weights);
 
   int32_t (*cpu)(void);               /* the kernels in use */
   int32_t (*set_cpu)(int32_t level);  /* asks for kernels; returns those in use, never above what the processor has */
 } gospml_image_api_table;
 
 /* The table for the wanted ABI, or the library's own one: the caller compares abi. */
-__attribute__((visibility("default"))) const gospml_image_api_table *gospml_image_api(uint32_t wanted);
+__attribute__((visibility("default"))) const gospml_image_api_table* gospml_image_api(uint32_t wanted);
 
 #ifdef __cplusplus
 }

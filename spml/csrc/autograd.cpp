@@ -16,8 +16,8 @@ namespace {
 using torch::autograd::edge_list;
 using torch::autograd::variable_list;
 
-// 1 where that can be read without waiting for a device or asking a subclass. A recorded step must not depend on it; while one is recorded, this
-// key is on.
+// 1 where that can be read without waiting for a device or asking a subclass. A recorded step must not depend on it;
+// while one is recorded, this key is on.
 bool is_plain_one(const at::Tensor& g) {
   if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake)) return false;
   if (gs::is_unit_root(g)) return true;
@@ -50,7 +50,9 @@ struct LossNode final : gs::DirectNode {
     released = true;
   }
 
-  void check_released() const { TORCH_CHECK(!released, op, ": backward a second time: keep the graph (retain_graph) or use impl=composed"); }
+  void check_released() const {
+    TORCH_CHECK(!released, op, ": backward a second time: keep the graph (retain_graph) or use impl=composed");
+  }
 
   variable_list direct() override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -58,14 +60,18 @@ struct LossNode final : gs::DirectNode {
     released = true;
     variable_list out(slots.size());
     for (size_t i = 0; i < slots.size(); i++)
-      if (slots[i].grad.defined()) out[i] = slots[i].grad.scalar_type() == slots[i].type ? std::move(slots[i].grad) : slots[i].grad.to(slots[i].type);
+      if (slots[i].grad.defined())
+        out[i] =
+            slots[i].grad.scalar_type() == slots[i].type ? std::move(slots[i].grad) : slots[i].grad.to(slots[i].type);
     slots.clear();
     return out;
   }
 
   variable_list apply(variable_list&& incoming) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    TORCH_CHECK(!c10::GradMode::is_enabled(), op, ": the fused form saves its gradient and has no second derivative; use impl=composed for backward with create_graph");
+    TORCH_CHECK(!c10::GradMode::is_enabled(), op,
+                ": the fused form saves its gradient and has no second derivative; use impl=composed for backward with "
+                "create_graph");
     check_released();
     const at::Tensor& g = incoming[0];
     variable_list out(slots.size());
@@ -106,12 +112,14 @@ at::Tensor with_gradients(std::string_view op, at::Tensor loss, std::initializer
 }
 
 void check_differentiable(std::string_view op, const at::Tensor& t) {
-  TORCH_CHECK(!t.defined() || !t._fw_grad(0).defined(), op, ": the fused form has no forward-mode derivative; use impl=composed");
+  TORCH_CHECK(!t.defined() || !t._fw_grad(0).defined(), op,
+              ": the fused form has no forward-mode derivative; use impl=composed");
 }
 
 void check_constant(std::string_view op, const char* name, const at::Tensor& t) {
   check_differentiable(op, t);
-  TORCH_CHECK(!wants_grad(t), op, ": the fused form has no gradient with respect to ", name, "; use impl=composed, or detach it");
+  TORCH_CHECK(!wants_grad(t), op, ": the fused form has no gradient with respect to ", name,
+              "; use impl=composed, or detach it");
 }
 
 } // namespace spml

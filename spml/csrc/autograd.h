@@ -17,14 +17,15 @@ struct Saved {
   at::Tensor grad;
 };
 
-// loss becomes the result of a recorded operation whose backward hands out the saved gradients, times the incoming one. op must outlive the
-// graph (a literal). A second derivative and a second backward of a graph that was not kept raise.
+// loss becomes the result of a recorded operation whose backward hands out the saved gradients, times the incoming one.
+// op must outlive the graph (a literal). A second derivative and a second backward of a graph that was not kept raise.
 at::Tensor with_gradients(std::string_view op, at::Tensor loss, std::initializer_list<Saved> saved);
 
 // Does autograd want a gradient with respect to t?
 inline bool wants_grad(const at::Tensor& t) { return t.defined() && t.requires_grad() && c10::GradMode::is_enabled(); }
 
-// Raises where an input carries a forward-mode tangent. constant inputs may not ask for a gradient either: the fused form has none for them.
+// Raises where an input carries a forward-mode tangent. constant inputs may not ask for a gradient either: the fused
+// form has none for them.
 void check_differentiable(std::string_view op, const at::Tensor& t);
 void check_constant(std::string_view op, const char* name, const at::Tensor& t);
 

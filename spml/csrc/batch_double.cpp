@@ -19,6 +19,6 @@ const spml::BatchKernel spml::batch_double[BATCHWISE_COUNT][2][2] = {
     GOSPML_BATCHWISE(X)
 #undef X
 #define X(name, F, inputs, outputs, sums) GOSPML_KEPT_PASS_OF(double, double, F, inputs, outputs, sums)
-    GOSPML_KEPT(X)
+        GOSPML_KEPT(X)
 #undef X
 };

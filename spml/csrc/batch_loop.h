@@ -1,4 +1,5 @@
-// The loop of a pass over lanes V of numbers S, labels of type Y (S or int8). Included last, in the anonymous namespace of batch_*.cpp.
+// The loop of a pass over lanes V of numbers S, labels of type Y (S or int8). Included last, in the anonymous namespace
+// of batch_*.cpp.
 #pragma once
 
 // Appends the keys that are not below least.
@@ -102,12 +103,14 @@ double exp_row(S* x, int64_t n, double top) {
   return total;
 }
 
-#define GOSPML_PASS_OF(V, S, F, inputs, outputs, sums)                                                          \
-  {{pass<F, inputs, outputs, sums, V, S, S, false>, pass<F, inputs, outputs, sums, V, S, S, true>},             \
+#define GOSPML_PASS_OF(V, S, F, inputs, outputs, sums)                                              \
+  {{pass<F, inputs, outputs, sums, V, S, S, false>, pass<F, inputs, outputs, sums, V, S, S, true>}, \
    {pass<F, inputs, outputs, sums, V, S, int8_t, false>, pass<F, inputs, outputs, sums, V, S, int8_t, true>}},
 // A pass that reads what its outputs hold has no form without them.
-#define GOSPML_KEPT_PASS_OF(V, S, F, inputs, outputs, sums) \
-  {{nullptr, pass<F, inputs, outputs, sums, V, S, S, true>}, {nullptr, pass<F, inputs, outputs, sums, V, S, int8_t, true>}},
+#define GOSPML_KEPT_PASS_OF(V, S, F, inputs, outputs, sums)  \
+  {{nullptr, pass<F, inputs, outputs, sums, V, S, S, true>}, \
+   {nullptr, pass<F, inputs, outputs, sums, V, S, int8_t, true>}},
 #define GOSPML_PASS(name, F, inputs, outputs, sums) GOSPML_PASS_OF(Lanes, float, F, inputs, outputs, sums)
 #define GOSPML_KEPT_PASS(name, F, inputs, outputs, sums) GOSPML_KEPT_PASS_OF(Lanes, float, F, inputs, outputs, sums)
-#define GOSPML_BATCH_KERNELS(NAME) {NAME, {GOSPML_BATCHWISE(GOSPML_PASS) GOSPML_KEPT(GOSPML_KEPT_PASS)}, exp_row<Lanes, float>}
+#define GOSPML_BATCH_KERNELS(NAME) \
+  {NAME, {GOSPML_BATCHWISE(GOSPML_PASS) GOSPML_KEPT(GOSPML_KEPT_PASS)}, exp_row<Lanes, float>}

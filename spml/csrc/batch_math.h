@@ -1,15 +1,17 @@
-// Losses whose terms depend on the whole batch, or on more than one logit: what one entry contributes, in the letters and with the rules of
-// loss_math.h (included before it). A functor is one pass over the entries:
+// Losses whose terms depend on the whole batch, or on more than one logit: what one entry contributes, in the letters
+// and with the rules of loss_math.h (included before it). A functor is one pass over the entries:
 //
 //   F(const double* a)
 //   operator()(const V* in, V* out, V* sum)     adds to sum, sets out
 //
-// with the numbers of inputs, outputs and sums in the table of batchwise.h. Scales and the slopes of batch-wide terms are parameters:
-// where a slope depends on a sum over the batch, the pass that computes it comes first. Where it can, that pass (Keep) leaves σ(-|z|) in the outputs,
-// from which the second (…Kept) has everything without another exponential.
+// with the numbers of inputs, outputs and sums in the table of batchwise.h. Scales and the slopes of batch-wide terms
+// are parameters: where a slope depends on a sum over the batch, the pass that computes it comes first. Where it can,
+// that pass (Keep) leaves σ(-|z|) in the outputs, from which the second (…Kept) has everything without another
+// exponential.
 #pragma once
 
-// Σ σ(z) of the labels that are not known to be negative: in z, y. Those have no part in the number of positives that is expected.
+// Σ σ(z) of the labels that are not known to be negative: in z, y. Those have no part in the number of positives that
+// is expected.
 template <class V>
 struct Count {
   static constexpr int logits = 1;
@@ -34,7 +36,8 @@ struct Keep {
   }
 };
 
-// Expected positive regularisation: in z, y; sn where y = 1, sp where y = -1. The regulariser's derivative is slope·p·n, but 0 where y = -1.
+// Expected positive regularisation: in z, y; sn where y = 1, sp where y = -1. The regulariser's derivative is
+// slope·p·n, but 0 where y = -1.
 template <class V>
 struct Epr : Logs<V> {
   V scale, slope;
@@ -68,7 +71,14 @@ struct Vlpl : Logs<V> {
   V scale, alpha, beta, gamma, rho, rest;
   bool undefined; // a negative pseudo-label counts as none
   GOSPML_FN explicit Vlpl(const double* a)
-      : Logs<V>(a[0]), scale(V(a[1])), alpha(V(-a[2])), beta(V(a[3])), gamma(V(a[4])), rho(V(a[5])), rest(V(1 - a[5])), undefined(a[4] == 0 && a[5] == 1) {}
+      : Logs<V>(a[0]),
+        scale(V(a[1])),
+        alpha(V(-a[2])),
+        beta(V(a[3])),
+        gamma(V(a[4])),
+        rho(V(a[5])),
+        rest(V(1 - a[5])),
+        undefined(a[4] == 0 && a[5] == 1) {}
   GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
     const auto c = this->ce(in[0]);
     const auto pos = in[1] == V(1), neg = in[1] == V(-1), up = in[2] == V(1), down = in[2] == V(-1);
@@ -92,8 +102,23 @@ struct Gpr : Logs<V> {
   static GOSPML_FN int kind(double q) { return q == 0 ? 0 : q == 1 ? 1 : 2; }
   static GOSPML_FN double inverse(double q) { return q == 0 ? 0 : 1 / q; }
   GOSPML_FN explicit Gpr(const double* a)
-      : Logs<V>(a[0]), scale(V(a[1])), slope(V(a[2])), w(V(a[3])), b(V(a[4])), mu(V(a[5])), iv(V(-0.5 / (a[6] * a[6]))), q2(V(-a[7])), q3(V(-a[8])),
-        i2(V(-inverse(a[7]))), i3(V(-inverse(a[8]))), lo(V(a[9])), hi(V(a[10])), rho(V(a[11])), rest(V(1 - a[11])), how2(kind(a[7])), how3(kind(a[8])) {}
+      : Logs<V>(a[0]),
+        scale(V(a[1])),
+        slope(V(a[2])),
+        w(V(a[3])),
+        b(V(a[4])),
+        mu(V(a[5])),
+        iv(V(-0.5 / (a[6] * a[6]))),
+        q2(V(-a[7])),
+        q3(V(-a[8])),
+        i2(V(-inverse(a[7]))),
+        i3(V(-inverse(a[8]))),
+        lo(V(a[9])),
+        hi(V(a[10])),
+        rho(V(a[11])),
+        rest(V(1 - a[11])),
+        how2(kind(a[7])),
+        how3(kind(a[8])) {}
   // (1-x^q)/q of x = e^-s, and x^q.
   GOSPML_FN static void power(int how, V s, V x, V rest, V q, V i, V& value, V& xq) {
     if (how == 0) {
@@ -129,7 +154,8 @@ struct Gpr : Logs<V> {
     power(how3, c.sp, c.n, c.p, q3, i3, a3, n3);
     const V other = V(1) - k, v4 = clamp_max(clamp_min(V(1) - v, lo), hi);
     const V value = select(up, v4 * (rho * c.pos + rest * c.neg), select(down, v * c.neg, v * (k * a2 + other * a3)));
-    const V grad = select(up, v4 * (rho * c.dpos + rest * c.dneg), select(down, v * c.dneg, v * (other * n3 * c.p - k * p2 * c.n)));
+    const V grad = select(up, v4 * (rho * c.dpos + rest * c.dneg),
+                          select(down, v * c.dneg, v * (other * n3 * c.p - k * p2 * c.n)));
     sum[0] = sum[0] + select(pos, c.pos, select(neg, c.neg, value));
     out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, grad)) + select(neg, c.l * V(0), slope * (c.r * c.er));
   }
@@ -141,13 +167,16 @@ struct GprKept : Gpr<V> {
   GOSPML_FN void operator()(const V* in, V* out, V* sum) const { this->terms(this->ce(in[0], out[0]), in, out, sum); }
 };
 
-// Regularised online label estimation: in z, u, y; out both gradients. Each side's cross term takes the other as a constant.
+// Regularised online label estimation: in z, u, y; out both gradients. Each side's cross term takes the other as a
+// constant.
 template <class V>
 struct Role : Logs<V> {
   static constexpr int logits = 2;
   V scale, slope_z, slope_u;
   GOSPML_FN explicit Role(const double* a) : Logs<V>(a[0]), scale(V(a[1])), slope_z(V(a[2])), slope_u(V(a[3])) {}
-  GOSPML_FN void operator()(const V* in, V* out, V* sum) const { terms(this->ce(in[0]), this->ce(in[1]), in[2], out, sum); }
+  GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
+    terms(this->ce(in[0]), this->ce(in[1]), in[2], out, sum);
+  }
   GOSPML_FN void terms(const CrossEntropy<V>& c, const CrossEntropy<V>& d, V y, V* out, V* sum) const {
     const auto pos = y == V(1), neg = y == V(-1);
     const V none = c.l * V(0) + d.l * V(0);
@@ -163,7 +192,8 @@ struct Role : Logs<V> {
       out[1] = scale * (t.by_logit(pos, su) - apart) + ru;
       return;
     }
-    sum[0] = sum[0] + select(pos, c.pos + d.pos, select(neg, c.neg + d.neg, none)) + (d.p * c.pos + d.n * c.neg) + (c.p * d.pos + c.n * d.neg);
+    sum[0] = sum[0] + select(pos, c.pos + d.pos, select(neg, c.neg + d.neg, none)) + (d.p * c.pos + d.n * c.neg) +
+             (c.p * d.pos + c.n * d.neg);
     out[0] = scale * (select(pos, c.dpos, select(neg, c.dneg, none)) + d.p * c.dpos + d.n * c.dneg) + rz;
     out[1] = scale * (select(pos, d.dpos, select(neg, d.dneg, none)) + c.p * d.dpos + c.n * d.dneg) + ru;
   }
@@ -172,17 +202,20 @@ template <class V>
 struct RoleKept : Role<V> {
   static constexpr bool kept = true;
   using Role<V>::Role;
-  GOSPML_FN void operator()(const V* in, V* out, V* sum) const { this->terms(this->ce(in[0], out[0]), this->ce(in[1], out[1]), in[2], out, sum); }
+  GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
+    this->terms(this->ce(in[0], out[0]), this->ce(in[1], out[1]), in[2], out, sum);
+  }
 };
 
-// Pseudo-labelling consistency: in z, zs, y; sums AN's terms, the masked cross-entropy of the strong view, and the mask; out AN's gradient, scaled,
-// and the strong view's, which waits for the number of entries.
+// Pseudo-labelling consistency: in z, zs, y; sums AN's terms, the masked cross-entropy of the strong view, and the
+// mask; out AN's gradient, scaled, and the strong view's, which waits for the number of entries.
 template <class V>
 struct Plc : Logs<V> {
   static constexpr int logits = 2;
   V scale, delta, low;
   bool paper; // unknown labels only, p alone
-  GOSPML_FN explicit Plc(const double* a) : Logs<V>(a[0]), scale(V(a[1])), delta(V(a[2])), low(V(1 - a[2])), paper(a[3] != 0) {}
+  GOSPML_FN explicit Plc(const double* a)
+      : Logs<V>(a[0]), scale(V(a[1])), delta(V(a[2])), low(V(1 - a[2])), paper(a[3] != 0) {}
   GOSPML_FN void operator()(const V* in, V* out, V* sum) const {
     const auto c = this->ce(in[0]), s = this->ce(in[1]);
     const auto pos = in[2] == V(1);
@@ -201,11 +234,12 @@ struct Plc : Logs<V> {
   }
 };
 
-// Large loss: in z, y; out AN's gradient and the key that the selection goes by: the term of an unknown label. Other labels have 0·term in the
-// released selection, else what stands below everything.
+// Large loss: in z, y; out AN's gradient and the key that the selection goes by: the term of an unknown label. Other
+// labels have 0·term in the released selection, else what stands below everything.
 template <class V>
 struct Large : Logs<V> {
-  static constexpr bool selects = true; // the second output is not stored by the CPU's loop but compared with the least key
+  static constexpr bool selects =
+      true; // the second output is not stored by the CPU's loop but compared with the least key
   V scale, below;
   bool released;
   GOSPML_FN explicit Large(const double* a) : Logs<V>(a[0]), scale(V(a[1])), below(V(-1e38)), released(a[2] != 0) {}

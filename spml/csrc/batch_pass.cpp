@@ -6,7 +6,9 @@ namespace spml {
 namespace {
 
 // How many of a pass's inputs are logits; the others are labels.
-size_t logits_of(Batchwise id) { return id == BATCHWISE_role || id == BATCHWISE_role_kept || id == BATCHWISE_plc ? 2 : 1; }
+size_t logits_of(Batchwise id) {
+  return id == BATCHWISE_role || id == BATCHWISE_role_kept || id == BATCHWISE_plc ? 2 : 1;
+}
 
 template <class T>
 const void* read(const Kernels& k, const at::Tensor& t, int64_t i, int64_t n, T* buffer) {
@@ -49,7 +51,8 @@ void run_as(const Pass& p, int64_t from, int64_t to, Sums& sums, Found* found) {
     s.n = n;
     s.params = p.params.data();
     for (size_t k = 0; k < p.in.size(); k++)
-      s.in[k] = bytes && k >= logits ? static_cast<const char*>(p.in[k].const_data_ptr()) + i : read(convert, p.in[k], i, n, inputs[k]);
+      s.in[k] = bytes && k >= logits ? static_cast<const char*>(p.in[k].const_data_ptr()) + i
+                                     : read(convert, p.in[k], i, n, inputs[k]);
     for (size_t k = 0; k < p.out.size(); k++) {
       const at::Tensor& t = p.out[k];
       s.out[k] = t.scalar_type() == type ? static_cast<T*>(t.mutable_data_ptr()) + i : outputs[k];
@@ -69,7 +72,8 @@ void run_as(const Pass& p, int64_t from, int64_t to, Sums& sums, Found* found) {
     for (int k = 0; k < 3; k++) sums[k] += s.sums[k];
     if constexpr (std::is_same_v<T, float>)
       for (size_t k = 0; k < p.out.size(); k++)
-        if (p.out[k].scalar_type() != type) convert.bf16_of_floats(outputs[k], static_cast<uint16_t*>(p.out[k].mutable_data_ptr()) + i, n);
+        if (p.out[k].scalar_type() != type)
+          convert.bf16_of_floats(outputs[k], static_cast<uint16_t*>(p.out[k].mutable_data_ptr()) + i, n);
   }
 }
 
@@ -98,8 +102,7 @@ Sums Pass::run(const Rows& rows) const {
     Sums s{};
     const int64_t end = std::min(all, (i + 1) * step);
     for (int64_t from = i * step, to; from < end; from = to + 1) { // a run of rows that count
-      for (to = from; to < end && rows(to); to++) {
-      }
+      for (to = from; to < end && rows(to); to++) {}
       if (to > from) run(from * classes, to * classes, s);
     }
     return s;

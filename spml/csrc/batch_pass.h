@@ -17,7 +17,8 @@ using Sums = std::array<double, 3>;
 // The set that kernels() chose.
 const BatchKernels& batch_kernels();
 
-// Where a pass that selects puts the keys that are not below least, in the wide type, and their entries: each has room for to - from.
+// Where a pass that selects puts the keys that are not below least, in the wide type, and their entries: each has room
+// for to - from.
 struct Found {
   double least;
   void* keys;
@@ -25,7 +26,8 @@ struct Found {
   int64_t n = 0;
 };
 
-// Tensors of one shape [B, C], contiguous; inputs of any type that problem.h lets through, outputs float, double or bfloat16.
+// Tensors of one shape [B, C], contiguous; inputs of any type that problem.h lets through, outputs float, double or
+// bfloat16.
 struct Pass {
   Batchwise id;
   std::vector<at::Tensor> in, out; // no outputs: sums only; what a pass selects is no output here

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 // X(name, functor, inputs, outputs, sums)
+// clang-format off
 #define GOSPML_BATCHWISE(X) \
   X(count, Count, 2, 0, 1)  \
   X(epr, Epr, 2, 1, 1)      \
@@ -12,20 +13,22 @@
   X(role, Role, 3, 2, 1)    \
   X(plc, Plc, 3, 2, 3)      \
   X(large, Large, 2, 2, 1)
+// clang-format on
 
 // Passes whose outputs hold σ(-|z|) of the logits when they begin, which `keep` has left there.
+// clang-format off
 #define GOSPML_KEPT(X)          \
   X(keep, Keep, 2, 1, 1)        \
   X(epr_kept, EprKept, 2, 1, 1) \
   X(gpr_kept, GprKept, 3, 1, 1) \
   X(role_kept, RoleKept, 3, 2, 1)
+// clang-format on
 
 namespace spml {
 
 enum Batchwise {
 #define X(name, F, inputs, outputs, sums) BATCHWISE_##name,
-  GOSPML_BATCHWISE(X)
-  GOSPML_KEPT(X)
+  GOSPML_BATCHWISE(X) GOSPML_KEPT(X)
 #undef X
       BATCHWISE_COUNT
 };

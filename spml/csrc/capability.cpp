@@ -20,7 +20,7 @@ const Kernels* choose() {
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #endif
   const Choice choices[] = {
 #ifdef GOSPML_SET_AVX512
@@ -41,7 +41,8 @@ const Kernels* choose() {
     }
     if (c.here) return c.kernels;
   }
-  if (!want || !*want) TORCH_CHECK(false, "the libraries were built with GOSPML_NATIVE=1 on another processor; build them here");
+  if (!want || !*want)
+    TORCH_CHECK(false, "the libraries were built with GOSPML_NATIVE=1 on another processor; build them here");
   std::string built;
   for (const Choice& c : choices) built += (built.empty() ? "" : ", ") + std::string(c.kernels->name);
   TORCH_CHECK(false, "GOSPML_CPU is \"", want, "\", want one of ", built);

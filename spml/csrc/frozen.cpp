@@ -1,4 +1,5 @@
-// Frozen networks: constants packed once, memory of activations planned for each shape of images, steps run by a team of threads.
+// Frozen networks: constants packed once, memory of activations planned for each shape of images, steps run by a team
+// of threads.
 #include "frozen.h"
 
 #include <omp.h>
@@ -26,7 +27,8 @@ constexpr int64_t kActivations = 128 << 20;  // bytes of activations at most, wh
 
 } // namespace
 
-// What the plans of frozen networks are made of. No anonymous namespace: they are members of types that the header declares.
+// What the plans of frozen networks are made of. No anonymous namespace: they are members of types that the header
+// declares.
 namespace frozen_parts {
 
 // Threads that go through the steps together.
@@ -83,9 +85,13 @@ struct Activation {
   int64_t row() const { return (width + 2 * pad) * channels; }
   int64_t image() const { return (height + 2 * pad) * row(); }
   int64_t bytes(int64_t images) const { return frozen_round((images * image() + kBehind) * size, 128); }
-  FrozenView view(char* arena) const { return {arena + offset + (pad * row() + pad * channels) * size, channels, row(), image()}; }
+  FrozenView view(char* arena) const {
+    return {arena + offset + (pad * row() + pad * channels) * size, channels, row(), image()};
+  }
   // Where a pixel lies.
-  char* pixel(const FrozenView& v, int64_t image, int64_t y, int64_t x) const { return v.data + (image * v.image + y * v.row + x * v.pitch) * size; }
+  char* pixel(const FrozenView& v, int64_t image, int64_t y, int64_t x) const {
+    return v.data + (image * v.image + y * v.row + x * v.pitch) * size;
+  }
 };
 
 } // namespace frozen_parts
@@ -97,7 +103,9 @@ using frozen_parts::Team;
 
 void zero_border(const Activation& a, char* arena, int64_t images) {
   const int64_t side = a.pad * a.channels, row = a.row();
-  const auto zero = [&](int64_t first, int64_t n) { std::memset(arena + a.offset + first * a.size, a.zero, static_cast<size_t>(n * a.size)); };
+  const auto zero = [&](int64_t first, int64_t n) {
+    std::memset(arena + a.offset + first * a.size, a.zero, static_cast<size_t>(n * a.size));
+  };
   zero(images * a.image(), kBehind);
   if (a.pad == 0) return;
   for (int64_t i = 0; i < images; i++) {
@@ -126,7 +134,8 @@ int64_t pooled(int64_t n, const FrozenStep& s) {
 
 FrozenMemory::FrozenMemory(int64_t floats) : floats_(floats) {
   constexpr size_t huge = 2 << 20;
-  const size_t bytes = static_cast<size_t>(std::max<int64_t>(floats, 16)) * sizeof(float), at = bytes < huge ? 64 : huge;
+  const size_t bytes = static_cast<size_t>(std::max<int64_t>(floats, 16)) * sizeof(float),
+               at = bytes < huge ? 64 : huge;
   data_ = static_cast<float*>(std::aligned_alloc(at, (bytes + at - 1) / at * at));
   if (!data_) throw std::bad_alloc();
   if (at == huge) madvise(data_, bytes, MADV_HUGEPAGE); // only a hint
@@ -159,20 +168,25 @@ struct FrozenProgram::Integers {
   float low = 0, high = 0;
 };
 
-FrozenProgram::FrozenProgram(const FrozenKernels& kernels, const std::vector<int64_t>& steps, const std::vector<double>& numbers, const std::vector<FrozenConstant>& constants,
+FrozenProgram::FrozenProgram(const FrozenKernels& kernels, const std::vector<int64_t>& steps,
+                             const std::vector<double>& numbers, const std::vector<FrozenConstant>& constants,
                              FrozenScales scales)
     : kernels_(kernels), scales_(std::move(scales)) {
   const size_t n = steps.size() / kFrozenFields;
-  if (n == 0 || steps.size() != n * kFrozenFields || numbers.size() != n * kFrozenNumbers) refuse("steps and their numbers do not fit");
+  if (n == 0 || steps.size() != n * kFrozenFields || numbers.size() != n * kFrozenNumbers)
+    refuse("steps and their numbers do not fit");
   struct Packed {
     int64_t weight, bias;
   };
-  if (scales_.kernels && (scales_.scale.size() != scales_.zero.size() || scales_.weights.size() != n)) refuse("scales do not fit the steps");
+  if (scales_.kernels && (scales_.scale.size() != scales_.zero.size() || scales_.weights.size() != n))
+    refuse("scales do not fit the steps");
   std::vector<Packed> packed(n, {-1, -1});
   const auto count_of_steps = static_cast<int64_t>(n); // each writes one activation
   std::vector<bool> have(n + 1);
   have[kFrozenInput] = true;
-  const auto written = [&](int64_t activation) { return activation <= count_of_steps && have[static_cast<size_t>(activation)]; };
+  const auto written = [&](int64_t activation) {
+    return activation <= count_of_steps && have[static_cast<size_t>(activation)];
+  };
   int64_t total = 0;
   const auto room = [&](int64_t count, int64_t size) { // bytes
     const int64_t at = total;
@@ -181,13 +195,32 @@ FrozenProgram::FrozenProgram(const FrozenKernels& kernels, const std::vector<int
   };
   for (size_t i = 0; i < n; i++) {
     const int64_t* f = &steps[i * kFrozenFields];
-    FrozenStep s{static_cast<FrozenOp>(f[0]), f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8], f[9], static_cast<FrozenAct>(f[10]), f[11], f[12], f[13], f[14], f[15],
-                 static_cast<float>(numbers[i * kFrozenNumbers]), static_cast<float>(numbers[i * kFrozenNumbers + 1])};
+    FrozenStep s{static_cast<FrozenOp>(f[0]),
+                 f[1],
+                 f[2],
+                 f[3],
+                 f[4],
+                 f[5],
+                 f[6],
+                 f[7],
+                 f[8],
+                 f[9],
+                 static_cast<FrozenAct>(f[10]),
+                 f[11],
+                 f[12],
+                 f[13],
+                 f[14],
+                 f[15],
+                 static_cast<float>(numbers[i * kFrozenNumbers]),
+                 static_cast<float>(numbers[i * kFrozenNumbers + 1])};
     const std::string where = "step " + std::to_string(i) + ": ";
     const int64_t count = static_cast<int64_t>(constants.size());
     if (s.op < 0 || s.op >= FROZEN_OPS || s.act < 0 || s.act >= FROZEN_ACTS) refuse(where + "no such operation");
-    if (s.in < 0 || s.out < 1 || s.in == s.out || s.add < kFrozenTable || s.out > count_of_steps || !written(s.in) || (s.add >= 0 && !written(s.add))) refuse(where + "no such activation");
-    if (scales_.kernels && s.out >= static_cast<int64_t>(scales_.scale.size())) refuse(where + "no scale of its output");
+    if (s.in < 0 || s.out < 1 || s.in == s.out || s.add < kFrozenTable || s.out > count_of_steps || !written(s.in) ||
+        (s.add >= 0 && !written(s.add)))
+      refuse(where + "no such activation");
+    if (scales_.kernels && s.out >= static_cast<int64_t>(scales_.scale.size()))
+      refuse(where + "no scale of its output");
     if (s.weight < -1 || s.weight >= count || s.bias < -1 || s.bias >= count) refuse(where + "no such constant");
     if (s.channel < 0 || s.count < 1 || s.channel + s.count > s.channels) refuse(where + "channels do not fit");
     const bool window = s.op == FROZEN_CONV || s.op == FROZEN_DEPTHWISE || s.op == FROZEN_MAX;
@@ -200,19 +233,23 @@ FrozenProgram::FrozenProgram(const FrozenKernels& kernels, const std::vector<int
       int64_t values = 1;
       for (int64_t d : w.shape) values *= d;
       if (w.shape.empty() || w.shape[0] != s.count) refuse(where + "weights do not fit the output");
-      if (s.bias >= 0 && constants[static_cast<size_t>(s.bias)].shape != std::vector<int64_t>{s.count}) refuse(where + "the bias does not fit the output");
+      if (s.bias >= 0 && constants[static_cast<size_t>(s.bias)].shape != std::vector<int64_t>{s.count})
+        refuse(where + "the bias does not fit the output");
       const int64_t window_size = s.kernel_h * s.kernel_w;
       if (s.in == kFrozenInput && s.op == FROZEN_CONV) input_channels_ = values / s.count / window_size;
       const auto same = std::find_if(steps_.begin(), steps_.end(), [&](const FrozenStep& o) {
-        return o.op == s.op && integers(o.in) == integers(s.in) && o.weight == s.weight && o.bias == s.bias && o.kernel_h == s.kernel_h && o.kernel_w == s.kernel_w;
+        return o.op == s.op && integers(o.in) == integers(s.in) && o.weight == s.weight && o.bias == s.bias &&
+               o.kernel_h == s.kernel_h && o.kernel_w == s.kernel_w;
       });
       if (same != steps_.end()) {
         packed[i] = packed[static_cast<size_t>(same - steps_.begin())];
       } else if (s.op == FROZEN_CONV) {
         if (values % (s.count * window_size)) refuse(where + "weights do not fit the window");
         const FrozenKernels& k = kernels_of(s);
-        packed[i].weight = room(frozen_width(k, s.count) * frozen_depth(k, s.kernel_h, values / s.count / s.kernel_h), k.size);
-      } else if (values != s.count * (s.op == FROZEN_DEPTHWISE ? window_size : 1) || (s.op == FROZEN_DEPTHWISE && s.kernel_h != s.kernel_w)) {
+        packed[i].weight =
+            room(frozen_width(k, s.count) * frozen_depth(k, s.kernel_h, values / s.count / s.kernel_h), k.size);
+      } else if (values != s.count * (s.op == FROZEN_DEPTHWISE ? window_size : 1) ||
+                 (s.op == FROZEN_DEPTHWISE && s.kernel_h != s.kernel_w)) {
         refuse(where + "weights do not fit the channels");
       } else {
         packed[i].weight = room(frozen_round(s.count, kernels_.lanes) * (values / s.count), sizeof(float));
@@ -242,7 +279,8 @@ FrozenProgram::FrozenProgram(const FrozenKernels& kernels, const std::vector<int
     for (int64_t d : w.shape) depths_.back() *= d;
     depths_.back() /= s.count;
     if (integers(s.in)) integers_.back() = fold(i, constants);
-    if (s.bias >= 0) std::memcpy(bias, constants[static_cast<size_t>(s.bias)].data, static_cast<size_t>(s.count) * sizeof(float));
+    if (s.bias >= 0)
+      std::memcpy(bias, constants[static_cast<size_t>(s.bias)].data, static_cast<size_t>(s.count) * sizeof(float));
     const int64_t window = s.kernel_h * s.kernel_w;
     if (s.op == FROZEN_NORM) {
       std::memcpy(to, w.data, static_cast<size_t>(s.count) * sizeof(float));
@@ -253,7 +291,8 @@ FrozenProgram::FrozenProgram(const FrozenKernels& kernels, const std::vector<int
     } else {
       // A panel: [kernel row][pairs of (kernel column, input channel)][output channel][of the pair].
       const FrozenKernels& k = kernels_of(s);
-      const int64_t in = depths_.back() / window, run = s.kernel_w * in, pair = k.pair, deep = frozen_round(run, pair), width = frozen_width(k, s.count);
+      const int64_t in = depths_.back() / window, run = s.kernel_w * in, pair = k.pair, deep = frozen_round(run, pair),
+                    width = frozen_width(k, s.count);
       panels.assign(static_cast<size_t>(width * s.kernel_h * deep), 0);
       for (int64_t c = 0; c < s.count; c++) {
         const int64_t first = c / k.panel * k.panel, columns = std::min(k.panel, width - first);
@@ -276,14 +315,18 @@ FrozenProgram::~FrozenProgram() = default;
 
 void FrozenProgram::check_scales() const {
   for (size_t i = 0; i < scales_.scale.size(); i++)
-    if (!std::isfinite(scales_.scale[i]) || scales_.scale[i] < 0 || scales_.zero[i] < 0 || scales_.zero[i] > 255) refuse("no such scale of activation " + std::to_string(i));
+    if (!std::isfinite(scales_.scale[i]) || scales_.scale[i] < 0 || scales_.zero[i] < 0 || scales_.zero[i] > 255)
+      refuse("no such scale of activation " + std::to_string(i));
   for (size_t i = 0; i < steps_.size(); i++) {
     const FrozenStep& s = steps_[i];
     const auto in = static_cast<size_t>(s.in), out = static_cast<size_t>(s.out);
     bool fits = true;
     switch (s.op) {
       case FROZEN_CONV:
-      case FROZEN_DEPTHWISE: fits = integers(s.in) ? scales_.weights[i] >= 0 : !integers(s.out) && !integers(s.add) && scales_.weights[i] < 0; break;
+      case FROZEN_DEPTHWISE:
+        fits =
+            integers(s.in) ? scales_.weights[i] >= 0 : !integers(s.out) && !integers(s.add) && scales_.weights[i] < 0;
+        break;
       case FROZEN_MAX: fits = scales_.scale[in] == scales_.scale[out] && scales_.zero[in] == scales_.zero[out]; break;
       case FROZEN_MEAN: fits = !integers(s.out); break;
       case FROZEN_TOKEN: fits = !integers(s.out); break;
@@ -300,11 +343,16 @@ FrozenProgram::Integers FrozenProgram::fold(size_t step, const std::vector<Froze
   Integers f;
   if (!integers(s.in) || (s.op != FROZEN_CONV && s.op != FROZEN_DEPTHWISE)) return f;
   const auto scale = [&](int64_t activation) { return scales_.scale[static_cast<size_t>(activation)]; };
-  const auto zero = [&](int64_t activation) { return static_cast<double>(scales_.zero[static_cast<size_t>(activation)]); };
+  const auto zero = [&](int64_t activation) {
+    return static_cast<double>(scales_.zero[static_cast<size_t>(activation)]);
+  };
   const std::string where = "step " + std::to_string(step) + ": ";
   const int64_t last = static_cast<int64_t>(constants.size());
-  if (scales_.weights[step] >= last || constants[static_cast<size_t>(scales_.weights[step])].shape != std::vector<int64_t>{s.count}) refuse(where + "scales of weights do not fit the output");
-  const float *by = constants[static_cast<size_t>(scales_.weights[step])].data, *w = constants[static_cast<size_t>(s.weight)].data;
+  if (scales_.weights[step] >= last ||
+      constants[static_cast<size_t>(scales_.weights[step])].shape != std::vector<int64_t>{s.count})
+    refuse(where + "scales of weights do not fit the output");
+  const float *by = constants[static_cast<size_t>(scales_.weights[step])].data,
+              *w = constants[static_cast<size_t>(s.weight)].data;
   const float* bias = s.bias >= 0 ? constants[static_cast<size_t>(s.bias)].data : nullptr;
   const int64_t depth = depths_[step], room = frozen_round(s.count, scales_.kernels->panel);
   const int64_t most = s.op == FROZEN_CONV ? std::numeric_limits<int32_t>::max() : 1 << 24; // that sums hold exactly
@@ -342,7 +390,8 @@ FrozenProgram::Integers FrozenProgram::fold(size_t step, const std::vector<Froze
   return f;
 }
 
-std::shared_ptr<const FrozenProgram::Plan> FrozenProgram::plan(int64_t images, int64_t height, int64_t width, int64_t wanted) {
+std::shared_ptr<const FrozenProgram::Plan> FrozenProgram::plan(int64_t images, int64_t height, int64_t width,
+                                                               int64_t wanted) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& p : plans_)
@@ -399,14 +448,19 @@ std::shared_ptr<const FrozenProgram::Plan> FrozenProgram::plan(int64_t images, i
       default: break;
     }
     const bool conv = s.op == FROZEN_CONV;
-    if (conv ? depths_[static_cast<size_t>(p->order[at])] != s.kernel_h * s.kernel_w * in.channels : s.op != FROZEN_TOKEN && s.op != FROZEN_ATTENTION && s.count != in.channels)
+    if (conv ? depths_[static_cast<size_t>(p->order[at])] != s.kernel_h * s.kernel_w * in.channels
+             : s.op != FROZEN_TOKEN && s.op != FROZEN_ATTENTION && s.count != in.channels)
       refuse("step " + std::to_string(p->order[at]) + " does not fit the channels that it reads");
     if (conv && s.add >= 0) {
       const Activation& add = all[static_cast<size_t>(s.add)];
-      if (add.height != h || add.width != w || add.channels < s.count) refuse("step " + std::to_string(p->order[at]) + " adds another shape");
+      if (add.height != h || add.width != w || add.channels < s.count)
+        refuse("step " + std::to_string(p->order[at]) + " adds another shape");
     }
-    if (h < 1 || w < 1) refuse("images of " + std::to_string(height) + " x " + std::to_string(width) + " pixels are too small for this network");
-    if (out.first >= 0 && (out.height != h || out.width != w || out.channels != s.channels)) refuse("two steps write one activation in different shapes");
+    if (h < 1 || w < 1)
+      refuse("images of " + std::to_string(height) + " x " + std::to_string(width) +
+             " pixels are too small for this network");
+    if (out.first >= 0 && (out.height != h || out.width != w || out.channels != s.channels))
+      refuse("two steps write one activation in different shapes");
     out.height = h, out.width = w, out.channels = s.channels;
     if (out.first < 0) out.first = static_cast<int64_t>(at);
     out.last = std::max(out.last, static_cast<int64_t>(at));
@@ -419,7 +473,8 @@ std::shared_ptr<const FrozenProgram::Plan> FrozenProgram::plan(int64_t images, i
   std::vector<const Activation*> live;
   const auto place = [&](Activation& a) {
     const int64_t size = a.bytes(images);
-    live.erase(std::remove_if(live.begin(), live.end(), [&](const Activation* b) { return b->last < a.first; }), live.end());
+    live.erase(std::remove_if(live.begin(), live.end(), [&](const Activation* b) { return b->last < a.first; }),
+               live.end());
     std::sort(live.begin(), live.end(), [](const Activation* x, const Activation* y) { return x->offset < y->offset; });
     int64_t offset = 0;
     for (const Activation* b : live) {
@@ -452,7 +507,8 @@ FrozenShape FrozenProgram::shape(int64_t height, int64_t width, int64_t activati
 std::vector<FrozenShape> FrozenProgram::shapes(int64_t height, int64_t width) {
   const auto p = plan(1, height, width, kFrozenAll);
   std::vector<FrozenShape> out;
-  for (size_t i = 1; i < p->activations.size(); i++) out.push_back({p->activations[i].height, p->activations[i].width, p->activations[i].channels});
+  for (size_t i = 1; i < p->activations.size(); i++)
+    out.push_back({p->activations[i].height, p->activations[i].width, p->activations[i].channels});
   return out;
 }
 
@@ -475,7 +531,8 @@ void FrozenProgram::give(FrozenMemory m) {
   spare_.push_back(std::move(m));
 }
 
-void FrozenProgram::part(const FrozenImages& x, int64_t first, int64_t count, int64_t wanted, float* result, const Lane& lane) {
+void FrozenProgram::part(const FrozenImages& x, int64_t first, int64_t count, int64_t wanted, float* result,
+                         const Lane& lane) {
   const Plan& plan = lane.plan;
   Team& team = lane.team;
   char* arena = lane.arena;
@@ -495,7 +552,9 @@ void FrozenProgram::part(const FrozenImages& x, int64_t first, int64_t count, in
     }
     char* to = input.pixel(input.view(arena), image, y, 0);
     if (integers(kFrozenInput))
-      lane.none[i] = scales_.kernels->quantize(from, to, x.width * c, static_cast<float>(1 / scales_.scale[kFrozenInput]), static_cast<float>(scales_.zero[kFrozenInput]));
+      lane.none[i] =
+          scales_.kernels->quantize(from, to, x.width * c, static_cast<float>(1 / scales_.scale[kFrozenInput]),
+                                    static_cast<float>(scales_.zero[kFrozenInput]));
     else
       kernels_.narrow(from, to, x.width * c);
   });
@@ -540,17 +599,32 @@ void FrozenProgram::part(const FrozenImages& x, int64_t first, int64_t count, in
           c.low = f.low, c.high = f.high, c.q = f.q;
           c.q.factor = f.factor.data(), c.q.shift = f.shift.data(), c.q.start = f.start.data();
         }
-        const int64_t pairs = (frozen_halves(kernels, c) + 1) / 2, panels = frozen_panels(kernels, c.columns), blocks = (pairs + kPairs - 1) / kPairs;
+        const int64_t pairs = (frozen_halves(kernels, c) + 1) / 2, panels = frozen_panels(kernels, c.columns),
+                      blocks = (pairs + kPairs - 1) / kPairs;
         const int64_t want = team.size() == 1 ? 1 : 4 * team.size();
         const int64_t cuts = blocks >= want ? 1 : std::min(panels, (want + blocks - 1) / blocks);
         team.each(at + 1, blocks * cuts, [&](int64_t i) {
           const int64_t block = i / cuts, cut = i % cuts;
-          kernels.conv(c, block * kPairs, std::min(pairs, (block + 1) * kPairs), panels * cut / cuts, panels * (cut + 1) / cuts);
+          kernels.conv(c, block * kPairs, std::min(pairs, (block + 1) * kPairs), panels * cut / cuts,
+                       panels * (cut + 1) / cuts);
         });
         break;
       }
       case FROZEN_DEPTHWISE: {
-        FrozenDepthwise d{from, to, out.height, out.width, s.kernel_h, s.stride, s.count, frozen_round(s.count, kernels.lanes), reinterpret_cast<const float*>(weights_[index]), biases_[index], s.act, s.first, s.second, {}};
+        FrozenDepthwise d{from,
+                          to,
+                          out.height,
+                          out.width,
+                          s.kernel_h,
+                          s.stride,
+                          s.count,
+                          frozen_round(s.count, kernels.lanes),
+                          reinterpret_cast<const float*>(weights_[index]),
+                          biases_[index],
+                          s.act,
+                          s.first,
+                          s.second,
+                          {}};
         if (integers(s.in)) {
           const Integers& f = integers_[index];
           d.bias = f.start.data(), d.low = f.low, d.high = f.high, d.q = f.q;
@@ -563,9 +637,11 @@ void FrozenProgram::part(const FrozenImages& x, int64_t first, int64_t count, in
       case FROZEN_MAX:
         team.each(at + 1, count * out.height, [&](int64_t i) {
           const int64_t image = i / out.height, y = i % out.height;
-          const int64_t y0 = std::max<int64_t>(0, y * s.stride - s.pad), y1 = std::min(in.height, y * s.stride - s.pad + s.kernel_h);
+          const int64_t y0 = std::max<int64_t>(0, y * s.stride - s.pad),
+                        y1 = std::min(in.height, y * s.stride - s.pad + s.kernel_h);
           for (int64_t j = 0; j < out.width; j++) {
-            const int64_t x0 = std::max<int64_t>(0, j * s.stride - s.pad), x1 = std::min(in.width, j * s.stride - s.pad + s.kernel_w);
+            const int64_t x0 = std::max<int64_t>(0, j * s.stride - s.pad),
+                          x1 = std::min(in.width, j * s.stride - s.pad + s.kernel_w);
             char* p = out.pixel(to, image, y, j);
             std::memcpy(p, in.pixel(from, image, y0, x0), static_cast<size_t>(s.count * size));
             for (int64_t r = y0; r < y1; r++)
@@ -576,15 +652,20 @@ void FrozenProgram::part(const FrozenImages& x, int64_t first, int64_t count, in
         break;
       case FROZEN_MEAN:
         team.each(at + 1, count, [&](int64_t i) {
-          kernels.mean({in.pixel(from, i, 0, 0), from.pitch, from.row, from.image}, in.height, in.width, s.count, out.pixel(to, i, 0, 0));
-          if (integers(s.in)) meant(reinterpret_cast<float*>(out.pixel(to, i, 0, 0)), s.count, scales_.scale[static_cast<size_t>(s.in)], scales_.zero[static_cast<size_t>(s.in)]);
+          kernels.mean({in.pixel(from, i, 0, 0), from.pitch, from.row, from.image}, in.height, in.width, s.count,
+                       out.pixel(to, i, 0, 0));
+          if (integers(s.in))
+            meant(reinterpret_cast<float*>(out.pixel(to, i, 0, 0)), s.count, scales_.scale[static_cast<size_t>(s.in)],
+                  scales_.zero[static_cast<size_t>(s.in)]);
         });
         break;
       case FROZEN_NORM:
         team.each(at + 1, count * in.height * ((in.width + 31) / 32), [&](int64_t i) {
-          const int64_t parts = (in.width + 31) / 32, row = i / parts, image = row / in.height, y = row % in.height, x0 = i % parts * 32;
+          const int64_t parts = (in.width + 31) / 32, row = i / parts, image = row / in.height, y = row % in.height,
+                        x0 = i % parts * 32;
           for (int64_t j = x0; j < std::min(in.width, x0 + 32); j++)
-            kernels.norm(in.pixel(from, image, y, j), out.pixel(to, image, y, j), s.count, reinterpret_cast<const float*>(weights_[index]), biases_[index], s.first);
+            kernels.norm(in.pixel(from, image, y, j), out.pixel(to, image, y, j), s.count,
+                         reinterpret_cast<const float*>(weights_[index]), biases_[index], s.first);
         });
         break;
       case FROZEN_ATTENTION: {
@@ -594,22 +675,31 @@ void FrozenProgram::part(const FrozenImages& x, int64_t first, int64_t count, in
         team.each(at + 1, count * s.extra, [&](int64_t i) {
           const int64_t image = i / s.extra, c = i % s.extra * dim;
           const char* k = keys.pixel(kv, image, 0, 0) + (behind + c) * size;
-          kernels.attention({in.pixel(from, image, 0, 0) + c * size, k, k + s.count * size, from.pitch, kv.pitch, out.pixel(to, image, 0, 0) + c * size, to.pitch, in.height * in.width,
+          kernels.attention({in.pixel(from, image, 0, 0) + c * size, k, k + s.count * size, from.pitch, kv.pitch,
+                             out.pixel(to, image, 0, 0) + c * size, to.pitch, in.height * in.width,
                              keys.height * keys.width, dim, s.first, scratch});
         });
         break;
       }
       case FROZEN_TOKEN:
-        team.each(at + 1, count, [&](int64_t i) { std::memcpy(out.pixel(to, i, 0, 0), lane.table, static_cast<size_t>(s.count * out.size)); });
+        team.each(at + 1, count, [&](int64_t i) {
+          std::memcpy(out.pixel(to, i, 0, 0), lane.table, static_cast<size_t>(s.count * out.size));
+        });
         break;
       case FROZEN_TAKE:
-        team.each(at + 1, count, [&](int64_t i) { std::memcpy(out.pixel(to, i, 0, 0), in.pixel(from, i, 0, 0), static_cast<size_t>(s.count * size)); });
+        team.each(at + 1, count, [&](int64_t i) {
+          std::memcpy(out.pixel(to, i, 0, 0), in.pixel(from, i, 0, 0), static_cast<size_t>(s.count * size));
+        });
         break;
       case FROZEN_QUANTIZE: {
-        const auto by = static_cast<float>(1 / scales_.scale[static_cast<size_t>(s.out)]), zero = static_cast<float>(scales_.zero[static_cast<size_t>(s.out)]);
+        const auto by = static_cast<float>(1 / scales_.scale[static_cast<size_t>(s.out)]),
+                   zero = static_cast<float>(scales_.zero[static_cast<size_t>(s.out)]);
         team.each(at + 1, count * in.height * ((in.width + 31) / 32), [&](int64_t i) {
-          const int64_t parts = (in.width + 31) / 32, row = i / parts, image = row / in.height, y = row % in.height, x0 = i % parts * 32;
-          scales_.kernels->quantize(reinterpret_cast<const float*>(in.pixel(from, image, y, x0)), out.pixel(to, image, y, x0), std::min<int64_t>(32, in.width - x0) * s.count, by, zero);
+          const int64_t parts = (in.width + 31) / 32, row = i / parts, image = row / in.height, y = row % in.height,
+                        x0 = i % parts * 32;
+          scales_.kernels->quantize(reinterpret_cast<const float*>(in.pixel(from, image, y, x0)),
+                                    out.pixel(to, image, y, x0), std::min<int64_t>(32, in.width - x0) * s.count, by,
+                                    zero);
         });
         break;
       }
@@ -621,7 +711,8 @@ void FrozenProgram::part(const FrozenImages& x, int64_t first, int64_t count, in
   if (wanted == kFrozenAll) {
     if (lane.rank) return;
     for (size_t i = 1; i < all.size(); i++)
-      for (int64_t y = 0; y < all[i].height; y++, result += all[i].width * all[i].channels) give_out(plan, arena, static_cast<int64_t>(i), 0, y, result);
+      for (int64_t y = 0; y < all[i].height; y++, result += all[i].width * all[i].channels)
+        give_out(plan, arena, static_cast<int64_t>(i), 0, y, result);
     return;
   }
   const Activation& last = all[static_cast<size_t>(wanted)];
@@ -630,30 +721,34 @@ void FrozenProgram::part(const FrozenImages& x, int64_t first, int64_t count, in
     float* to = result + (first * last.height + i) * numbers;
     const int64_t image = i / last.height;
     give_out(plan, arena, wanted, image, i % last.height, to);
-    if (integers(kFrozenInput) && std::any_of(lane.none + image * x.height, lane.none + (image + 1) * x.height, [](uint8_t n) { return n != 0; }))
+    if (integers(kFrozenInput) &&
+        std::any_of(lane.none + image * x.height, lane.none + (image + 1) * x.height, [](uint8_t n) { return n != 0; }))
       std::fill(to, to + numbers, std::numeric_limits<float>::quiet_NaN());
   }
 }
 
 // A row of an activation in floats.
-void FrozenProgram::give_out(const Plan& plan, const char* arena, int64_t activation, int64_t image, int64_t y, float* out) const {
+void FrozenProgram::give_out(const Plan& plan, const char* arena, int64_t activation, int64_t image, int64_t y,
+                             float* out) const {
   const Activation& a = plan.activations[static_cast<size_t>(activation)];
   const char* from = a.pixel(a.view(const_cast<char*>(arena)), image, y, 0);
   if (!integers(activation)) return kernels_.widen(from, out, a.width * a.channels);
   scales_.kernels->widen(from, out, a.width * a.channels);
-  meant(out, a.width * a.channels, scales_.scale[static_cast<size_t>(activation)], scales_.zero[static_cast<size_t>(activation)]);
+  meant(out, a.width * a.channels, scales_.scale[static_cast<size_t>(activation)],
+        scales_.zero[static_cast<size_t>(activation)]);
 }
 
 void FrozenProgram::run(const FrozenImages& x, int64_t wanted, float* out, int threads) {
-  if (x.channels != input_channels_) refuse("the images have " + std::to_string(x.channels) + " channels, want " + std::to_string(input_channels_));
+  if (x.channels != input_channels_)
+    refuse("the images have " + std::to_string(x.channels) + " channels, want " + std::to_string(input_channels_));
   const auto one = plan(1, x.height, x.width, wanted);
   for (int64_t i : one->order) {
     const FrozenStep& s = steps_[static_cast<size_t>(i)];
     if (s.op != FROZEN_TOKEN && s.add != kFrozenTable) continue;
     const Activation& a = one->activations[static_cast<size_t>(s.out)];
     if (!x.table || x.table_rows != a.height * a.width || x.table_width != a.channels)
-      refuse("the table has " + std::to_string(x.table_rows) + " rows of " + std::to_string(x.table_width) + ", want " + std::to_string(a.height * a.width) + " of " +
-             std::to_string(a.channels));
+      refuse("the table has " + std::to_string(x.table_rows) + " rows of " + std::to_string(x.table_width) + ", want " +
+             std::to_string(a.height * a.width) + " of " + std::to_string(a.channels));
   }
   if (x.count == 0) return;
   if (wanted == kFrozenAll && x.count != 1) refuse("all activations are those of one image");
@@ -666,21 +761,28 @@ void FrozenProgram::run(const FrozenImages& x, int64_t wanted, float* out, int t
   }
   const auto bytes = [&](const FrozenMemory& m) { return reinterpret_cast<char*>(m.data()); };
   // Activations, scratch of each thread, and what of the images is no number.
-  const auto floats = [&](const Plan& p, int64_t lanes) { return p.bytes / 4 + lanes * p.scratch + (p.images * p.height + 3) / 4; };
-  const auto none = [&](const FrozenMemory& m, const Plan& p, int64_t lanes) { return reinterpret_cast<uint8_t*>(m.data() + p.bytes / 4 + lanes * p.scratch); };
+  const auto floats = [&](const Plan& p, int64_t lanes) {
+    return p.bytes / 4 + lanes * p.scratch + (p.images * p.height + 3) / 4;
+  };
+  const auto none = [&](const FrozenMemory& m, const Plan& p, int64_t lanes) {
+    return reinterpret_cast<uint8_t*>(m.data() + p.bytes / 4 + lanes * p.scratch);
+  };
   // Large weights are read once for several images, as far as the activations stay small.
   int64_t at_once = std::clamp<int64_t>(packed_.floats() * 4 / kWeightsOfImage, 1, 8);
   while (at_once > 1 && at_once * one->bytes > kActivations) at_once /= 2;
   const int64_t team = std::max(1, threads);
   if (team > 1 && (x.count % team == 0 || x.count / team >= 4)) { // each thread has images of its own
-    const int64_t rounds = (x.count + team * at_once - 1) / (team * at_once), size = (x.count + team * rounds - 1) / (team * rounds), parts = (x.count + size - 1) / size;
+    const int64_t rounds = (x.count + team * at_once - 1) / (team * at_once),
+                  size = (x.count + team * rounds - 1) / (team * rounds), parts = (x.count + size - 1) / size;
     const auto whole = plan(size, x.height, x.width, wanted);
     std::vector<FrozenMemory> arenas;
     for (int64_t i = 0; i < team; i++) arenas.push_back(take(floats(*whole, 1)));
 #pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast<int>(team))
     for (int64_t i = 0; i < parts; i++) {
       Team alone(1, 0);
-      part(x, i * size, std::min(size, x.count - i * size), wanted, out, {*whole, bytes(arenas[static_cast<size_t>(omp_get_thread_num())]), alone, 0, table, none(arenas[static_cast<size_t>(omp_get_thread_num())], *whole, 1)});
+      part(x, i * size, std::min(size, x.count - i * size), wanted, out,
+           {*whole, bytes(arenas[static_cast<size_t>(omp_get_thread_num())]), alone, 0, table,
+            none(arenas[static_cast<size_t>(omp_get_thread_num())], *whole, 1)});
     }
     for (FrozenMemory& m : arenas) give(std::move(m));
     return;
@@ -700,7 +802,8 @@ void FrozenProgram::run(const FrozenImages& x, int64_t wanted, float* out, int t
     {
 #pragma omp single
       together.emplace(omp_get_num_threads(), whole->order.size() + 1);
-      part(x, first, count, wanted, out, {*whole, bytes(arena), *together, omp_get_thread_num(), table, none(arena, *whole, team)});
+      part(x, first, count, wanted, out,
+           {*whole, bytes(arena), *together, omp_get_thread_num(), table, none(arena, *whole, team)});
     }
   }
   give(std::move(arena));

@@ -1,4 +1,5 @@
-// Frozen networks in int8 for processors that multiply it (AVX512_VNNI): activations are unsigned, weights signed, sums int32.
+// Frozen networks in int8 for processors that multiply it (AVX512_VNNI): activations are unsigned, weights signed, sums
+// int32.
 #include <stdint.h>
 
 #include "frozen_kernels.h"
@@ -22,18 +23,28 @@ FN Factor broadcast(const uint8_t* p) {
 }
 FN void load_factor(const uint8_t* p, Factor& x) { x = _mm512_loadu_si512(p); }
 // c are the bits of int32 sums.
-FN Lanes multiply(Factor a, Factor b, Lanes c) { return _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(c.v), a, b)); }
-FN void load(const uint8_t* p, Lanes& x) { x.v = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }
-FN void store_some(float* p, Lanes x, int64_t n) { _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v); }
+FN Lanes multiply(Factor a, Factor b, Lanes c) {
+  return _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(c.v), a, b));
+}
+FN void load(const uint8_t* p, Lanes& x) {
+  x.v = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+FN void store_some(float* p, Lanes x, int64_t n) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x.v);
+}
 #undef FN
 #include "frozen_tile.h"
 #define FN inline __attribute__((always_inline))
 
 FN __mmask16 first(int64_t n) { return static_cast<__mmask16>(n >= W ? 0xffff : (1u << n) - 1); }
-FN Lanes take(const uint8_t* p, int64_t n) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first(n), p))); }
+FN Lanes take(const uint8_t* p, int64_t n) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first(n), p)));
+}
 FN Lanes take(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(first(n), p); }
 // x is not below 0; what is above 255 becomes that.
-FN void put(uint8_t* p, Lanes x, int64_t n) { _mm512_mask_cvtusepi32_storeu_epi8(p, first(n), _mm512_cvtps_epi32(x.v)); }
+FN void put(uint8_t* p, Lanes x, int64_t n) {
+  _mm512_mask_cvtusepi32_storeu_epi8(p, first(n), _mm512_cvtps_epi32(x.v));
+}
 FN void put(float* p, Lanes x, int64_t n) { _mm512_mask_storeu_ps(p, first(n), x.v); }
 
 // The output from v = sum·factor + shift + addend.
@@ -56,13 +67,16 @@ __attribute__((noinline)) void tile(const FrozenConv& c, const PixelsOf<Out, Add
     for (int i = 0; i < kTile; i++) acc[i][j] = start;
   }
   const int64_t step = c.flat ? c.in.pitch : c.in.pitch * c.stride;
-  accumulate<N>(p.in[0], p.in[1], step, c.runs, c.run, c.in.row, numbers(c.weights) + column * c.runs * paired(c.run), acc);
-  const Lanes low(_mm512_set1_ps(c.low)), high(_mm512_set1_ps(c.high)), add(_mm512_set1_ps(c.q.add)), out(_mm512_set1_ps(c.q.out)), zero(_mm512_set1_ps(c.q.zero));
+  accumulate<N>(p.in[0], p.in[1], step, c.runs, c.run, c.in.row, numbers(c.weights) + column * c.runs * paired(c.run),
+                acc);
+  const Lanes low(_mm512_set1_ps(c.low)), high(_mm512_set1_ps(c.high)), add(_mm512_set1_ps(c.q.add)),
+      out(_mm512_set1_ps(c.q.out)), zero(_mm512_set1_ps(c.q.zero));
 #pragma GCC unroll 4
   for (int j = 0; j < N; j++) {
     const int64_t n = c.columns - column - j * W;
     if (n <= 0) break;
-    const Lanes factor(_mm512_loadu_ps(c.q.factor + column + j * W)), shift(_mm512_loadu_ps(c.q.shift + column + j * W));
+    const Lanes factor(_mm512_loadu_ps(c.q.factor + column + j * W)),
+        shift(_mm512_loadu_ps(c.q.shift + column + j * W));
     // Fully unrolled, so that the sums stay in their registers.
 #pragma GCC unroll 16
     for (int i = 0; i < kTile; i++) {
@@ -110,26 +124,31 @@ void conv(const FrozenConv& c, int64_t first, int64_t last, int64_t from, int64_
 template <FrozenAct A, class Out>
 void depthwise_of(const FrozenDepthwise& d, int64_t image, int64_t y) {
   Out* to = reinterpret_cast<Out*>(d.out.data) + image * d.out.image + y * d.out.row;
-  const Lanes low(_mm512_set1_ps(d.low)), high(_mm512_set1_ps(d.high)), out(_mm512_set1_ps(d.q.out)), zero(_mm512_set1_ps(d.q.zero));
+  const Lanes low(_mm512_set1_ps(d.low)), high(_mm512_set1_ps(d.high)), out(_mm512_set1_ps(d.q.out)),
+      zero(_mm512_set1_ps(d.q.zero));
   depthwise_any(d, image, y, [&](int64_t x, int64_t c, const auto& acc) __attribute__((always_inline)) {
     constexpr int X = sizeof(acc) / sizeof(Lanes);
     const Lanes factor(take(d.q.factor + c, d.channels - c)), shift(take(d.q.shift + c, d.channels - c));
     Out* p = to + x * d.out.pitch + c;
 #pragma GCC unroll 16
-    for (int i = 0; i < X; i++) put(p + i * d.out.pitch, finished<A, Out>(fma(acc[i], factor, shift), low, high, out, zero), d.channels - c);
+    for (int i = 0; i < X; i++)
+      put(p + i * d.out.pitch, finished<A, Out>(fma(acc[i], factor, shift), low, high, out, zero), d.channels - c);
   });
 }
 
 // Sums of products of integers, in floats: exact, as they stay below 2²⁴ up to kernels of 22 × 22.
 void depthwise(const FrozenDepthwise& d, int64_t image, int64_t y) {
-  if (d.q.out_floats) return d.act == FROZEN_CLAMP ? depthwise_of<FROZEN_CLAMP, float>(d, image, y) : depthwise_of<FROZEN_NONE, float>(d, image, y);
+  if (d.q.out_floats)
+    return d.act == FROZEN_CLAMP ? depthwise_of<FROZEN_CLAMP, float>(d, image, y)
+                                 : depthwise_of<FROZEN_NONE, float>(d, image, y);
   return depthwise_of<FROZEN_CLAMP, uint8_t>(d, image, y);
 }
 
 void larger(const char* in, char* out, int64_t n) {
   for (int64_t i = 0; i < n; i += 64) {
     const __mmask64 m = n - i >= 64 ? ~0ull : (1ull << (n - i)) - 1;
-    _mm512_mask_storeu_epi8(out + i, m, _mm512_max_epu8(_mm512_maskz_loadu_epi8(m, in + i), _mm512_maskz_loadu_epi8(m, out + i)));
+    _mm512_mask_storeu_epi8(out + i, m,
+                            _mm512_max_epu8(_mm512_maskz_loadu_epi8(m, in + i), _mm512_maskz_loadu_epi8(m, out + i)));
   }
 }
 
@@ -139,7 +158,9 @@ void mean(const FrozenView& in, int64_t height, int64_t width, int64_t n, char* 
   for (int64_t c = 0; c < n; c += W) {
     __m512i sum = _mm512_setzero_si512();
     for (int64_t y = 0; y < height; y++)
-      for (int64_t x = 0; x < width; x++) sum = _mm512_add_epi32(sum, _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first(n - c), data + y * in.row + x * in.pitch + c)));
+      for (int64_t x = 0; x < width; x++)
+        sum = _mm512_add_epi32(
+            sum, _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(first(n - c), data + y * in.row + x * in.pitch + c)));
     put(out + c, _mm512_div_ps(_mm512_cvtepi32_ps(sum), _mm512_set1_ps(static_cast<float>(height * width))), n - c);
   }
 }
@@ -166,7 +187,8 @@ bool quantize(const float* in, char* out, int64_t n, float by, float zero) {
 #undef FN
 } // namespace
 
-const spml::FrozenKernels spml::frozen_int8 = {sizeof(Number), kPair, W, kHalf, kPanel, conv, depthwise, nullptr, nullptr, larger, mean, narrow, widen, quantize};
+const spml::FrozenKernels spml::frozen_int8 = {sizeof(Number), kPair,   W,      kHalf, kPanel, conv,  depthwise,
+                                               nullptr,        nullptr, larger, mean,  narrow, widen, quantize};
 #else
 const spml::FrozenKernels spml::frozen_int8 = {}; // nobody is sent here
 #endif

@@ -1,5 +1,5 @@
-// The kernels of frozen networks over Lanes, whose numbers are floats or bfloat16; frozen_tile.h says what the including file defines, and
-// beside that store and store_some.
+// The kernels of frozen networks over Lanes, whose numbers are floats or bfloat16; frozen_tile.h says what the
+// including file defines, and beside that store and store_some.
 #pragma once
 
 #include "frozen_tile.h"
@@ -37,7 +37,8 @@ __attribute__((noinline)) void tile(const FrozenConv& c, const Pixels& p, int64_
     for (int i = 0; i < kTile; i++) acc[i][j] = b;
   }
   const int64_t step = c.flat ? c.in.pitch : c.in.pitch * c.stride;
-  accumulate<N>(p.in[0], p.in[1], step, c.runs, c.run, c.in.row, numbers(c.weights) + column * c.runs * paired(c.run), acc);
+  accumulate<N>(p.in[0], p.in[1], step, c.runs, c.run, c.in.row, numbers(c.weights) + column * c.runs * paired(c.run),
+                acc);
   finish<A, N>(c, p, column, acc);
 }
 
@@ -73,7 +74,9 @@ FN void depthwise_store(const FrozenDepthwise& d, Number* out, int64_t left, con
 
 void depthwise(const FrozenDepthwise& d, int64_t image, int64_t y) {
   Number* out = numbers(d.out.data) + image * d.out.image + y * d.out.row;
-  depthwise_any(d, image, y, [&](int64_t x, int64_t c, const auto& acc) __attribute__((always_inline)) { depthwise_store(d, out + x * d.out.pitch + c, d.channels - c, acc); });
+  depthwise_any(d, image, y, [&](int64_t x, int64_t c, const auto& acc) __attribute__((always_inline)) {
+    depthwise_store(d, out + x * d.out.pitch + c, d.channels - c, acc);
+  });
 }
 
 // (x - mean)/√(variance + eps)·gain + bias.
@@ -99,7 +102,10 @@ void norm(const char* from, char* to, int64_t n, const float* gain, const float*
     for (int64_t k = 0; k < n - i; k++) total += static_cast<double>(tail[k]) * tail[k];
   }
   const Lanes by(1.0 / __builtin_sqrt(total / static_cast<double>(n) + static_cast<double>(eps)));
-  for (i = 0; i < n; i += W) store_up_to(out + i, fma((load_some(in + i, n - i) - m) * by, load_some(gain + i, n - i), load_some(bias + i, n - i)), n - i);
+  for (i = 0; i < n; i += W)
+    store_up_to(out + i,
+                fma((load_some(in + i, n - i) - m) * by, load_some(gain + i, n - i), load_some(bias + i, n - i)),
+                n - i);
 }
 
 // Weights of e^(x·scale) that add up to 1, of n floats, as numbers in their place; those up to `width` become 0.
@@ -138,7 +144,8 @@ FN void softmax(float* x, int64_t n, int64_t width, float scale) {
 
 // rows [kTile][left] = left factor · panels, without bias.
 template <int N, class T>
-FN void product(const Number* lo, const Number* hi, int64_t step, int64_t k, const Number* w, T* const* out, const int (&count)[2], int64_t left) {
+FN void product(const Number* lo, const Number* hi, int64_t step, int64_t k, const Number* w, T* const* out,
+                const int (&count)[2], int64_t left) {
   Lanes acc[kTile][N];
 #pragma GCC unroll 16
   for (int i = 0; i < kTile; i++)
@@ -154,7 +161,8 @@ FN void product(const Number* lo, const Number* hi, int64_t step, int64_t k, con
 }
 
 template <class T>
-__attribute__((noinline)) void product_any(const Number* lo, const Number* hi, int64_t step, int64_t k, const Number* w, T* const* out, const int (&count)[2], int64_t left) {
+__attribute__((noinline)) void product_any(const Number* lo, const Number* hi, int64_t step, int64_t k, const Number* w,
+                                           T* const* out, const int (&count)[2], int64_t left) {
   if (left <= W)
     product<1>(lo, hi, step, k, w, out, count, left);
   else
@@ -180,13 +188,17 @@ void attention(const FrozenAttention& a) {
   float* scores = a.scratch;
   Number *keys = reinterpret_cast<Number*>(scores + kTile * width), *values = keys + width * paired(a.dim);
   for (int64_t c = 0; c < width; c += kPanel)
-    pack(keys + c * paired(a.dim), a.dim, width - c < kPanel ? width - c : kPanel, [&](int64_t r, int64_t j) { return c + j < a.keys ? k[(c + j) * a.kv_pitch + r] : Number{}; });
+    pack(keys + c * paired(a.dim), a.dim, width - c < kPanel ? width - c : kPanel,
+         [&](int64_t r, int64_t j) { return c + j < a.keys ? k[(c + j) * a.kv_pitch + r] : Number{}; });
   for (int64_t c = 0; c < dwidth; c += kPanel)
-    pack(values + c * paired(a.keys), a.keys, dwidth - c < kPanel ? dwidth - c : kPanel, [&](int64_t r, int64_t j) { return c + j < a.dim ? v[r * a.kv_pitch + c + j] : Number{}; });
+    pack(values + c * paired(a.keys), a.keys, dwidth - c < kPanel ? dwidth - c : kPanel,
+         [&](int64_t r, int64_t j) { return c + j < a.dim ? v[r * a.kv_pitch + c + j] : Number{}; });
   constexpr int64_t kNarrower = sizeof(float) / sizeof(Number);
   for (int64_t first = 0; first < a.queries; first += kTile) {
     const int64_t left = a.queries - first;
-    const int count[2] = {left < kHalf ? static_cast<int>(left) : kHalf, left <= kHalf ? 0 : left < kTile ? static_cast<int>(left - kHalf) : kHalf};
+    const int count[2] = {left < kHalf ? static_cast<int>(left) : kHalf, left <= kHalf  ? 0
+                                                                         : left < kTile ? static_cast<int>(left - kHalf)
+                                                                                        : kHalf};
     const Number *lo = q + first * a.q_pitch, *hi = count[1] ? lo + kHalf * a.q_pitch : lo;
     float* rows[kTile];
     for (int64_t c = 0; c < width; c += kPanel) {
@@ -236,5 +248,6 @@ void widen(const char* from, float* out, int64_t n) {
   for (int64_t i = 0; i < n; i += W) store_up_to(out + i, load_some(in + i, n - i), n - i);
 }
 
-#define GOSPML_FROZEN_KERNELS {sizeof(Number), kPair, W, kHalf, kPanel, conv, depthwise, norm, attention, larger, mean, narrow, widen, nullptr}
+#define GOSPML_FROZEN_KERNELS \
+  {sizeof(Number), kPair, W, kHalf, kPanel, conv, depthwise, norm, attention, larger, mean, narrow, widen, nullptr}
 #undef FN

@@ -1,6 +1,7 @@
-// What the kernels of frozen networks have in common over numbers of any kind. Included by frozen_loop.h and frozen_int8.cpp, in the anonymous
-// namespace of frozen_*.cpp, which defines kHalf (pixels of half a tile), Number (of activations and weights), kPair (how many are multiplied
-// and added at once), Factor (a vector of weights, or of a pixel), and on them broadcast, load_factor, multiply and load.
+// What the kernels of frozen networks have in common over numbers of any kind. Included by frozen_loop.h and
+// frozen_int8.cpp, in the anonymous namespace of frozen_*.cpp, which defines kHalf (pixels of half a tile), Number (of
+// activations and weights), kPair (how many are multiplied and added at once), Factor (a vector of weights, or of a
+// pixel), and on them broadcast, load_factor, multiply and load.
 #pragma once
 
 #define FN inline __attribute__((always_inline))
@@ -67,9 +68,11 @@ FN int64_t opaque(int64_t x) {
   return x;
 }
 
-// acc[i] += Σ a_i·w for the pixels of two halves, whose numbers are `step` apart; w moves on by runs·run rows of N vectors.
+// acc[i] += Σ a_i·w for the pixels of two halves, whose numbers are `step` apart; w moves on by runs·run rows of N
+// vectors.
 template <int N>
-FN void accumulate(const Number* lo, const Number* hi, int64_t step, int64_t runs, int64_t run, int64_t run_step, const Number* w, Lanes (&acc)[kTile][N]) {
+FN void accumulate(const Number* lo, const Number* hi, int64_t step, int64_t runs, int64_t run, int64_t run_step,
+                   const Number* w, Lanes (&acc)[kTile][N]) {
   int64_t at[kHalf];
   for (int i = 0; i < kHalf; i++) at[i] = i ? opaque(i * step) : 0;
   for (int64_t r = 0; r < runs; r++, lo += run_step, hi += run_step) {
@@ -124,8 +127,11 @@ FN void pixels_of_half(const FrozenConv& c, int64_t half, int side, PixelsOf<Out
   p.count[side] = n;
   if (n == 0) p.in[side] = p.in[0]; // an odd number of halves: the other one again
   for (int i = 0; i < n; i++) {
-    p.out[side * kHalf + i] = reinterpret_cast<Out*>(c.out.data) + image * c.out.image + y * c.out.row + x * c.out.pitch;
-    p.add[side * kHalf + i] = c.add.data ? reinterpret_cast<const Add*>(c.add.data) + image * c.add.image + y * c.add.row + x * c.add.pitch : nullptr;
+    p.out[side * kHalf + i] =
+        reinterpret_cast<Out*>(c.out.data) + image * c.out.image + y * c.out.row + x * c.out.pitch;
+    p.add[side * kHalf + i] =
+        c.add.data ? reinterpret_cast<const Add*>(c.add.data) + image * c.add.image + y * c.add.row + x * c.add.pitch
+                   : nullptr;
     if (++x == c.width) {
       x = 0;
       if (++y == c.height) {
@@ -159,7 +165,8 @@ FN void each_tile(const FrozenConv& c, int64_t first, int64_t last, int64_t from
 
 // X pixels of a row, one vector of channels: each input is read once for all outputs that it touches.
 template <int K, int S, int X>
-FN void depthwise_block(const FrozenDepthwise& d, const Number* in, const float* w, const Lanes& bias, Lanes (&acc)[X]) {
+FN void depthwise_block(const FrozenDepthwise& d, const Number* in, const float* w, const Lanes& bias,
+                        Lanes (&acc)[X]) {
 #pragma GCC unroll 16
   for (int i = 0; i < X; i++) acc[i] = bias;
 #pragma GCC unroll 1

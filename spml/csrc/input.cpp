@@ -1,4 +1,5 @@
-// From bytes to the network's input: spml::normalize_images (mirror, normalise, type and layout in one pass) and spml::resample (Pillow's resizing), with their CPU kernels.
+// From bytes to the network's input: spml::normalize_images (mirror, normalise, type and layout in one pass) and
+// spml::resample (Pillow's resizing), with their CPU kernels.
 #include <torch/library.h>
 
 #include <omp.h>
@@ -21,7 +22,8 @@ namespace {
 
 using at::Tensor;
 
-// Values by table, and whether a product and a correction in place of each division give the same bits for all 256 of them.
+// Values by table, and whether a product and a correction in place of each division give the same bits for all 256 of
+// them.
 struct Constants {
   float table[3][256];
   float mean[48], std[48], inverse[48]; // of 16 pixels
@@ -45,7 +47,8 @@ GOSPML_CLONES void quick_pixels(const uint8_t* __restrict in, float* __restrict 
 }
 
 // n values of one channel.
-GOSPML_CLONES void quick_plane(const uint8_t* __restrict in, float* __restrict out, int64_t n, const Constants& k, int c) {
+GOSPML_CLONES void quick_plane(const uint8_t* __restrict in, float* __restrict out, int64_t n, const Constants& k,
+                               int c) {
   constexpr float by = 1.0f / 255.0f;
   const float mean = k.mean[c], std = k.std[c], inverse = k.inverse[c];
   for (int64_t i = 0; i < n; i++) {
@@ -86,13 +89,19 @@ void prepare(Constants& k, const Images& m) {
 }
 
 template <class T>
-T narrow(float x) { return static_cast<T>(x); }
+T narrow(float x) {
+  return static_cast<T>(x);
+}
 
 // PixelRows of one image: bytes in, values out. Buffers belong to the thread.
 template <class T>
 class PixelRows {
  public:
-  PixelRows(const Images& m, const Constants& k) : m_(m), k_(k), bytes_(static_cast<size_t>(3 * m.width)), values_(sizeof(T) == 4 ? 0 : static_cast<size_t>(3 * m.width)) {}
+  PixelRows(const Images& m, const Constants& k)
+      : m_(m),
+        k_(k),
+        bytes_(static_cast<size_t>(3 * m.width)),
+        values_(sizeof(T) == 4 ? 0 : static_cast<size_t>(3 * m.width)) {}
 
   void row(const uint8_t* in, T* image, int64_t y, bool flip) {
     const int64_t w = m_.width;
@@ -149,19 +158,22 @@ void normalize(const Images& m, const uint8_t* in, const bool* flip, T* out) {
   const int threads = omp_in_parallel() ? 1 : static_cast<int>(std::min<int64_t>(omp_get_max_threads(), chunks));
   const auto part = [&](PixelRows<T>& rows, int64_t i) {
     const int64_t b = i / parts, first = i % parts * kRows;
-    for (int64_t y = first; y < std::min(m.height, first + kRows); y++) rows.row(in + b * image + y * m.width * 3, out + b * image, y, flip && flip[b]);
+    for (int64_t y = first; y < std::min(m.height, first + kRows); y++)
+      rows.row(in + b * image + y * m.width * 3, out + b * image, y, flip && flip[b]);
   };
   if (threads <= 1) {
     PixelRows<T> rows(m, k);
     for (int64_t i = 0; i < chunks; i++) part(rows, i);
     return;
   }
-  std::vector<PixelRows<T>> buffers(static_cast<size_t>(threads), PixelRows<T>(m, k)); // allocated here: nothing may throw within the loop
+  std::vector<PixelRows<T>> buffers(static_cast<size_t>(threads),
+                                    PixelRows<T>(m, k)); // allocated here: nothing may throw within the loop
 #pragma omp parallel for schedule(static) num_threads(threads)
   for (int64_t i = 0; i < chunks; i++) part(buffers[static_cast<size_t>(omp_get_thread_num())], i);
 }
 
-Tensor normalize_cpu(const Tensor& pixels, const std::optional<Tensor>& flip, at::ArrayRef<double> mean, at::ArrayRef<double> std, at::ScalarType dtype, bool channels_last) {
+Tensor normalize_cpu(const Tensor& pixels, const std::optional<Tensor>& flip, at::ArrayRef<double> mean,
+                     at::ArrayRef<double> std, at::ScalarType dtype, bool channels_last) {
   const Images m = check_images(pixels, flip, mean, std, dtype, channels_last);
   Tensor out = empty_images(pixels, m, dtype);
   if (out.numel() == 0) return out;
@@ -178,7 +190,8 @@ Tensor normalize_cpu(const Tensor& pixels, const std::optional<Tensor>& flip, at
   return out;
 }
 
-Tensor normalize_meta(const Tensor& pixels, const std::optional<Tensor>& flip, at::ArrayRef<double> mean, at::ArrayRef<double> std, at::ScalarType dtype, bool channels_last) {
+Tensor normalize_meta(const Tensor& pixels, const std::optional<Tensor>& flip, at::ArrayRef<double> mean,
+                      at::ArrayRef<double> std, at::ScalarType dtype, bool channels_last) {
   return empty_images(pixels, check_images(pixels, flip, mean, std, dtype, channels_last), dtype);
 }
 
@@ -189,8 +202,9 @@ Axis axis_of(const Tensor& bounds, const Tensor& weights) {
 
 void check_within(const char* name, const Axis& a, int64_t in) {
   for (int64_t i = 0; i < a.out; i++)
-    TORCH_CHECK(a.first[i] >= 0 && a.taps[i] >= 0 && a.taps[i] <= a.stride && a.first[i] + int64_t{a.taps[i]} <= in, "spml::resample: output ", i, " of ", name, " reads inputs ",
-                a.first[i], " to ", a.first[i] + int64_t{a.taps[i]}, " of ", in);
+    TORCH_CHECK(a.first[i] >= 0 && a.taps[i] >= 0 && a.taps[i] <= a.stride && a.first[i] + int64_t{a.taps[i]} <= in,
+                "spml::resample: output ", i, " of ", name, " reads inputs ", a.first[i], " to ",
+                a.first[i] + int64_t{a.taps[i]}, " of ", in);
 }
 
 Tensor columns(const Tensor& p, const Axis& a) {
@@ -215,7 +229,8 @@ Tensor rows(const Tensor& p, const Axis& a) {
   return out;
 }
 
-Tensor resample_cpu(const Tensor& pixels, const Tensor& cb, const Tensor& cw, const Tensor& rb, const Tensor& rw, bool rows_first) {
+Tensor resample_cpu(const Tensor& pixels, const Tensor& cb, const Tensor& cw, const Tensor& rb, const Tensor& rw,
+                    bool rows_first) {
   check_resample(pixels, cb, cw, rb, rw);
   const Axis across = axis_of(cb, cw), down = axis_of(rb, rw);
   check_within("columns", across, pixels.size(2));
@@ -225,8 +240,12 @@ Tensor resample_cpu(const Tensor& pixels, const Tensor& cb, const Tensor& cw, co
 }
 
 TORCH_LIBRARY_FRAGMENT(spml, m) {
-  m.def("normalize_images(Tensor pixels, Tensor? flip, float[] mean, float[] std, ScalarType dtype, bool channels_last) -> Tensor");
-  m.def("resample(Tensor pixels, Tensor column_bounds, Tensor column_weights, Tensor row_bounds, Tensor row_weights, bool rows_first) -> Tensor");
+  m.def(
+      "normalize_images(Tensor pixels, Tensor? flip, float[] mean, float[] std, ScalarType dtype, bool channels_last) "
+      "-> Tensor");
+  m.def(
+      "resample(Tensor pixels, Tensor column_bounds, Tensor column_weights, Tensor row_bounds, Tensor row_weights, "
+      "bool rows_first) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(spml, CPU, m) {

@@ -11,7 +11,8 @@
 
 namespace spml {
 
-// (v/255 - mean)/std in float32 with IEEE division, as torchvision's ToTensor and Normalize: the bits depend on nothing else.
+// (v/255 - mean)/std in float32 with IEEE division, as torchvision's ToTensor and Normalize: the bits depend on nothing
+// else.
 GOSPML_INPUT_FN float normal(uint8_t v, float mean, float std) {
 #if defined(__CUDA_ARCH__)
   return __fdiv_rn(__fsub_rn(__fdiv_rn(static_cast<float>(v), 255.0f), mean), std);
@@ -20,7 +21,8 @@ GOSPML_INPUT_FN float normal(uint8_t v, float mean, float std) {
 #endif
 }
 
-// One axis of Pillow's resampling (src/libImaging/Resample.c): output i is the sum of taps[i] inputs from first[i] on by weights[i * stride + k] in 22-bit fixed point.
+// One axis of Pillow's resampling (src/libImaging/Resample.c): output i is the sum of taps[i] inputs from first[i] on
+// by weights[i * stride + k] in 22-bit fixed point.
 struct Axis {
   const int32_t* first;
   const int32_t* taps;

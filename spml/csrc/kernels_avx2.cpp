@@ -1,5 +1,6 @@
-// Kernels of the pointwise losses for avx2. System headers stay outside the anonymous namespace, everything else inside: a function that this file
-// shares with others would be compiled for this instruction set and could be picked for all of them.
+// Kernels of the pointwise losses for avx2. System headers stay outside the anonymous namespace, everything else
+// inside: a function that this file shares with others would be compiled for this instruction set and could be picked
+// for all of them.
 #include <immintrin.h>
 #include <stdint.h>
 

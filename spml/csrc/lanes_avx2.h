@@ -26,14 +26,19 @@ FN Mask both(Mask a, Mask b) { return {_mm256_and_ps(a.v, b.v)}; }
 FN Mask either(Mask a, Mask b) { return {_mm256_or_ps(a.v, b.v)}; }
 FN Mask differ(Mask a, Mask b) { return {_mm256_xor_ps(a.v, b.v)}; }
 // Bits of the lanes in which key is not below least, NaN included.
-FN unsigned reach(Lanes key, Lanes least) { return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(key.v, least.v, _CMP_NLT_UQ))); }
+FN unsigned reach(Lanes key, Lanes least) {
+  return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(key.v, least.v, _CMP_NLT_UQ)));
+}
 FN bool some(Mask m) { return _mm256_movemask_ps(m.v) != 0; }
 
 FN void load(const float* p, Lanes& x) { x.v = _mm256_loadu_ps(p); }
-FN void load(const int8_t* p, Lanes& x) { x.v = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))); }
+FN void load(const int8_t* p, Lanes& x) {
+  x.v = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
 FN void store(float* p, Lanes x) { _mm256_storeu_ps(p, x.v); }
 FN double total_of(Lanes x) {
-  const __m256d s = _mm256_add_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(x.v)), _mm256_cvtps_pd(_mm256_extractf128_ps(x.v, 1)));
+  const __m256d s =
+      _mm256_add_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(x.v)), _mm256_cvtps_pd(_mm256_extractf128_ps(x.v, 1)));
   const __m128d h = _mm_add_pd(_mm256_castpd256_pd128(s), _mm256_extractf128_pd(s, 1));
   return _mm_cvtsd_f64(_mm_add_sd(h, _mm_unpackhi_pd(h, h)));
 }
@@ -49,7 +54,8 @@ FN Lanes reciprocal(Lanes x) { return _mm256_div_ps(_mm256_set1_ps(1.f), x.v); }
 
 // n = round(x / ln 2); the rest is within ±ln 2 / 2.
 FN Lanes reduced(Lanes x, Lanes& n) {
-  n.v = _mm256_round_ps(_mm256_mul_ps(x.v, _mm256_set1_ps(1.442695041f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  n.v =
+      _mm256_round_ps(_mm256_mul_ps(x.v, _mm256_set1_ps(1.442695041f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   return fma(n, Lanes(-1.428606765330187e-6), fma(n, Lanes(-0.693145751953125), x));
 }
 FN Lanes power_of_two(Lanes n) {
@@ -64,9 +70,14 @@ FN Lanes mantissa(Lanes x, Lanes& k) {
   return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_and_si256(i, _mm256_set1_epi32(0x7fffff)), root));
 }
 
-FN void convert(const int8_t* p, float* to) { _mm256_storeu_ps(to, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))))); }
-FN void convert_bf16(const uint16_t* p, float* to) {
-  _mm256_storeu_ps(to, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 16)));
+FN void convert(const int8_t* p, float* to) {
+  _mm256_storeu_ps(to, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))));
 }
-FN void convert_fp16(const uint16_t* p, float* to) { _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))); }
+FN void convert_bf16(const uint16_t* p, float* to) {
+  _mm256_storeu_ps(to, _mm256_castsi256_ps(_mm256_slli_epi32(
+                           _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))), 16)));
+}
+FN void convert_fp16(const uint16_t* p, float* to) {
+  _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
 #undef FN

@@ -37,7 +37,9 @@ FN unsigned reach(Lanes key, Lanes least) {
 FN bool some(Mask m) { return (m.v[0] | m.v[1] | m.v[2] | m.v[3]) != 0; }
 
 FN void load(const float* p, Lanes& x) { __builtin_memcpy(&x.v, p, sizeof x.v); }
-FN void load(const int8_t* p, Lanes& x) { x.v = Floats{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]), static_cast<float>(p[3])}; }
+FN void load(const int8_t* p, Lanes& x) {
+  x.v = Floats{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]), static_cast<float>(p[3])};
+}
 FN void store(float* p, Lanes x) { __builtin_memcpy(p, &x.v, sizeof x.v); }
 FN double total_of(Lanes x) { return (static_cast<double>(x.v[0]) + x.v[1]) + (static_cast<double>(x.v[2]) + x.v[3]); }
 

@@ -1,5 +1,5 @@
-// The functions that loss_math.h asks of lanes, from those of lanes_*.h. Polynomials are minimax fits (relative error of the fit alone in
-// brackets), coefficients rounded to float.
+// The functions that loss_math.h asks of lanes, from those of lanes_*.h. Polynomials are minimax fits (relative error
+// of the fit alone in brackets), coefficients rounded to float.
 #pragma once
 
 #define FN inline __attribute__((always_inline))

@@ -1,5 +1,5 @@
-// Large-loss selection: spml::large_loss and spml::large_loss_fwd, see batchwise.cpp. marks [B, C] int8: 1 on entries that were modified,
-// 2 on those that a permanent correction flips.
+// Large-loss selection: spml::large_loss and spml::large_loss_fwd, see batchwise.cpp. marks [B, C] int8: 1 on entries
+// that were modified, 2 on those that a permanent correction flips.
 #include <torch/library.h>
 
 #include <cmath>
@@ -56,7 +56,8 @@ class Selection {
   T sampled(T nothing) const {
     constexpr int64_t kRun = 32;
     const int64_t n = z_.numel(), runs = std::min<int64_t>(32, n / (16 * kRun)), m = runs * kRun;
-    const int64_t want = static_cast<int64_t>(1.5 * static_cast<double>(m) * static_cast<double>(k_) / static_cast<double>(n)) + 4;
+    const int64_t want =
+        static_cast<int64_t>(1.5 * static_cast<double>(m) * static_cast<double>(k_) / static_cast<double>(n)) + 4;
     if (runs == 0 || want >= m / 2) return nothing;
     T keys[32 * kRun];
     int32_t unused_at[32 * kRun];
@@ -117,7 +118,8 @@ void set_element(const Tensor& t, int64_t i, double x) {
 }
 
 template <class T>
-double modify(const Tensor& z, const Tensor& y, const Tensor& g, bool want, const Tensor& marks, int64_t k, bool correct, bool released, double eps, double scale) {
+double modify(const Tensor& z, const Tensor& y, const Tensor& g, bool want, const Tensor& marks, int64_t k,
+              bool correct, bool released, double eps, double scale) {
   std::vector<Candidate<T>> found;
   Selection<T> selection(z, y, g, eps, scale, released, k);
   double total = selection.run(found);
@@ -126,12 +128,16 @@ double modify(const Tensor& z, const Tensor& y, const Tensor& g, bool want, cons
   std::nth_element(found.begin(), last - 1, found.end());
   const T least = (last - 1)->key;
   auto end = last;
-  if (released) end = std::partition(last, found.end(), [&](const Candidate<T>& c) { return c.key == least; }); // entries that tie with the k-th too
+  if (released)
+    end = std::partition(last, found.end(),
+                         [&](const Candidate<T>& c) { return c.key == least; }); // entries that tie with the k-th too
   for (auto c = found.begin(); c != end; ++c) {
     const double label = element(y, c->at);
     if (eps == 0 && label == 0 && c->key < std::numeric_limits<T>::infinity()) { // the key is softplus(z)
-      if (correct) total -= element(z, c->at);
-      else total -= c->key;
+      if (correct)
+        total -= element(z, c->at);
+      else
+        total -= c->key;
       if (want) set_element(g, c->at, correct ? -scale * std::exp(-c->key) : 0);
       if (marks.defined()) marks.mutable_data_ptr<int8_t>()[c->at] = released && !(c->key > least) ? 1 : 2;
       continue;
@@ -146,7 +152,8 @@ double modify(const Tensor& z, const Tensor& y, const Tensor& g, bool want, cons
   return total;
 }
 
-Three large_loss_cpu(const Tensor& logits, const Tensor& labels, int64_t k, bool correct, bool released, bool report, double eps, int64_t reduction, bool want) {
+Three large_loss_cpu(const Tensor& logits, const Tensor& labels, int64_t k, bool correct, bool released, bool report,
+                     double eps, int64_t reduction, bool want) {
   check_logits(kLargeLoss, logits);
   check_labels(kLargeLoss, "labels", labels, logits);
   TORCH_CHECK(k >= 0, kLargeLoss, ": k is ", k);
@@ -157,14 +164,17 @@ Three large_loss_cpu(const Tensor& logits, const Tensor& labels, int64_t k, bool
   Tensor marks = report ? at::zeros(z.sizes(), at::kChar) : at::detail::empty_cpu({0}, at::kChar);
   const Tensor to = report ? marks : Tensor();
   k = std::min(k, z.numel());
-  const double total = z.scalar_type() == at::kDouble ? modify<double>(z, y, g, want, to, k, correct, released, eps, scale)
-                                                      : modify<float>(z, y, g, want, to, k, correct, released, eps, scale);
+  const double total = z.scalar_type() == at::kDouble
+                           ? modify<double>(z, y, g, want, to, k, correct, released, eps, scale)
+                           : modify<float>(z, y, g, want, to, k, correct, released, eps, scale);
   if (!want) g = at::detail::empty_cpu({0}, gradient_type(z));
   return {number(total * scale, wide_type(z)), std::move(g), std::move(marks)};
 }
 
-Two large_loss(const Tensor& z, const Tensor& y, int64_t k, bool correct, bool released, bool report, double eps, int64_t reduction) {
-  static const auto fwd = c10::Dispatcher::singleton().findSchemaOrThrow("spml::large_loss_fwd", "").typed<decltype(large_loss_cpu)>();
+Two large_loss(const Tensor& z, const Tensor& y, int64_t k, bool correct, bool released, bool report, double eps,
+               int64_t reduction) {
+  static const auto fwd =
+      c10::Dispatcher::singleton().findSchemaOrThrow("spml::large_loss_fwd", "").typed<decltype(large_loss_cpu)>();
   check_differentiable(kLargeLoss, z);
   check_constant(kLargeLoss, "labels", y);
   const bool want = wants_grad(z);
@@ -178,7 +188,9 @@ Two large_loss(const Tensor& z, const Tensor& y, int64_t k, bool correct, bool r
 }
 
 TORCH_LIBRARY_FRAGMENT(spml, m) {
-  const std::string in = "(Tensor logits, Tensor labels, int k, bool correct, bool released, bool report, float log_eps=0., int reduction=1";
+  const std::string in =
+      "(Tensor logits, Tensor labels, int k, bool correct, bool released, bool report, float log_eps=0., int "
+      "reduction=1";
   m.def(("large_loss_fwd" + in + ", bool want_grad=True) -> (Tensor loss, Tensor gradient, Tensor marks)").c_str());
   m.def(("large_loss" + in + ") -> (Tensor loss, Tensor marks)").c_str());
   m.impl("large_loss", torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd, TORCH_FN(large_loss)));
@@ -187,14 +199,18 @@ TORCH_LIBRARY_FRAGMENT(spml, m) {
 TORCH_LIBRARY_IMPL(spml, CPU, m) { m.impl("large_loss_fwd", TORCH_FN(large_loss_cpu)); }
 
 TORCH_LIBRARY_IMPL(spml, Meta, m) {
-  m.impl("large_loss_fwd", [](const Tensor& z, const Tensor& y, int64_t, bool, bool, bool report, double, int64_t, bool want) -> Three {
-    check_logits(kLargeLoss, z);
-    TORCH_CHECK(y.sym_sizes() == z.sym_sizes(), kLargeLoss, ": labels have shape ", y.sym_sizes(), ", logits ", z.sym_sizes());
-    const auto like = [&](at::ScalarType type, bool full) {
-      return full ? at::empty_symint(z.sym_sizes(), z.options().dtype(type)) : at::empty({0}, z.options().dtype(type));
-    };
-    return {at::empty({}, z.options().dtype(wide_type(z))), like(gradient_type(z), want), like(at::kChar, report)};
-  });
+  m.impl("large_loss_fwd",
+         [](const Tensor& z, const Tensor& y, int64_t, bool, bool, bool report, double, int64_t, bool want) -> Three {
+           check_logits(kLargeLoss, z);
+           TORCH_CHECK(y.sym_sizes() == z.sym_sizes(), kLargeLoss, ": labels have shape ", y.sym_sizes(), ", logits ",
+                       z.sym_sizes());
+           const auto like = [&](at::ScalarType type, bool full) {
+             return full ? at::empty_symint(z.sym_sizes(), z.options().dtype(type))
+                         : at::empty({0}, z.options().dtype(type));
+           };
+           return {at::empty({}, z.options().dtype(wide_type(z))), like(gradient_type(z), want),
+                   like(at::kChar, report)};
+         });
 }
 
 TORCH_LIBRARY_IMPL(spml, Autograd, m) { m.impl("large_loss_fwd", torch::CppFunction::makeFallthrough()); }

@@ -1,23 +1,26 @@
-// What the pointwise losses are made of: for one logit and its label, the term and its derivative, in one pass, stable for |z| up to 1e4.
+// What the pointwise losses are made of: for one logit and its label, the term and its derivative, in one pass, stable
+// for |z| up to 1e4.
 //
-// No ATen, no STL: this file is compiled for single numbers (float64, CUDA) and for vectors of lanes (lanes_*.h, included
-// before it). A functor is a template over the value type V and uses no ?: on values, only the named functions
+// No ATen, no STL: this file is compiled for single numbers (float64, CUDA) and for vectors of lanes (lanes_*.h,
+// included before it). A functor is a template over the value type V and uses no ?: on values, only the named functions
 //
 //   select(mask, a, b)   clamp_min(x, lo)   clamp_max(x, hi)   absolute(x)   reciprocal(x)
 //   exp_neg(x)  e^-x for x >= 0      exp_any(x)           log_pos(x)  for x > 0      log1p_unit(x)  for 0 <= x <= 1
 //   expm1_neg(x)  for x <= 0, gives e^x - 1 and e^x
 //
-// and + - * and comparisons, whose result is a mask (combined by both, either, differ, asked by some). NaN in gives NaN out everywhere: multiply by 0 or 1, or select
-// between terms that are both NaN. Conditions on parameters are plain `if`s: they are the same for all elements.
+// and + - * and comparisons, whose result is a mask (combined by both, either, differ, asked by some). NaN in gives NaN
+// out everywhere: multiply by 0 or 1, or select between terms that are both NaN. Conditions on parameters are plain
+// `if`s: they are the same for all elements.
 //
-// Largest relative errors of the lanes' versions over every float of the range (TestLanesAccuracy): exp_neg and exp_any 9e-8 (2.2e-7 with
-// AVX-512, which has a table), expm1_neg 1.0e-7, log_pos 1.2e-7, log1p_unit 1.3e-7 (2.0e-7 with AVX-512, 1.7e-7 without fused multiply-add),
-// reciprocal 6e-8 (1.2e-7 with AVX-512).
+// Largest relative errors of the lanes' versions over every float of the range (TestLanesAccuracy): exp_neg and exp_any
+// 9e-8 (2.2e-7 with AVX-512, which has a table), expm1_neg 1.0e-7, log_pos 1.2e-7, log1p_unit 1.3e-7 (2.0e-7 with
+// AVX-512, 1.7e-7 without fused multiply-add), reciprocal 6e-8 (1.2e-7 with AVX-512).
 //
 // A loss is a struct template in a header of its own, loss/<operator>.h, with
 //   F(const double* a)         the parameters in the order of its line in pointwise.h, behind which comes log_eps
 //   operator()(V z, V y)       or (V z, V y, V w) for a loss of two label tensors
-//   common()                   optional: where the parameters are the usual ones, sets them to constants, for which a loop is compiled, and returns true
+//   common()                   optional: where the parameters are the usual ones, sets them to constants, for which a
+//                              loop is compiled, and returns true
 //   constants()                with it: sets them so whatever they are
 // and one line in pointwise.h.
 #pragma once
@@ -29,19 +32,19 @@
 #endif
 
 // ------------------------------------------------------------------------------------------------- single numbers
-#define GOSPML_SCALAR(T, EXP, EXPM1, LOG, LOG1P)                                 \
-  GOSPML_FN T select(bool m, T a, T b) { return m ? a : b; }                     \
-  GOSPML_FN T clamp_min(T x, T lo) { return x < lo ? lo : x; }                   \
-  GOSPML_FN T clamp_max(T x, T hi) { return x > hi ? hi : x; }                   \
-  GOSPML_FN T absolute(T x) { return x < 0 ? -x : x; }                           \
-  GOSPML_FN T reciprocal(T x) { return T(1) / x; }                               \
-  GOSPML_FN T exp_neg(T x) { return EXP(-x); }                                   \
-  GOSPML_FN T exp_any(T x) { return EXP(x); }                                    \
-  GOSPML_FN T log_pos(T x) { return LOG(x); }                                    \
-  GOSPML_FN T log1p_unit(T x) { return LOG1P(x); }                               \
-  GOSPML_FN void expm1_neg(T x, T& m1, T& e) {                                   \
-    m1 = EXPM1(x);                                                               \
-    e = m1 + 1;                                                                  \
+#define GOSPML_SCALAR(T, EXP, EXPM1, LOG, LOG1P)               \
+  GOSPML_FN T select(bool m, T a, T b) { return m ? a : b; }   \
+  GOSPML_FN T clamp_min(T x, T lo) { return x < lo ? lo : x; } \
+  GOSPML_FN T clamp_max(T x, T hi) { return x > hi ? hi : x; } \
+  GOSPML_FN T absolute(T x) { return x < 0 ? -x : x; }         \
+  GOSPML_FN T reciprocal(T x) { return T(1) / x; }             \
+  GOSPML_FN T exp_neg(T x) { return EXP(-x); }                 \
+  GOSPML_FN T exp_any(T x) { return EXP(x); }                  \
+  GOSPML_FN T log_pos(T x) { return LOG(x); }                  \
+  GOSPML_FN T log1p_unit(T x) { return LOG1P(x); }             \
+  GOSPML_FN void expm1_neg(T x, T& m1, T& e) {                 \
+    m1 = EXPM1(x);                                             \
+    e = m1 + 1;                                                \
   }
 GOSPML_FN bool both(bool a, bool b) { return a && b; }
 GOSPML_FN bool either(bool a, bool b) { return a || b; }
@@ -70,7 +73,7 @@ template <class V>
 struct Sigmoid {
   using Mask = decltype(V() >= V());
   V size, r, er, l; // |z|, σ(|z|), σ(-|z|), softplus(-|z|)
-  Mask up;          // z >= 0
+  Mask up; // z >= 0
   V p, n, sp, sn;
   GOSPML_FN explicit Sigmoid(V z) {
     size = absolute(z);
@@ -98,8 +101,8 @@ struct Sigmoid {
   GOSPML_FN V cross(V t, V rest) const { return l + size * select(up, rest, t); }
 };
 
-// Sigmoid with the two cross-entropy terms and their derivatives. eps = 0: -log p and -log n, exact. eps > 0: -log(p+eps)
-// and -log(n+eps), as released code has them.
+// Sigmoid with the two cross-entropy terms and their derivatives. eps = 0: -log p and -log n, exact. eps > 0:
+// -log(p+eps) and -log(n+eps), as released code has them.
 template <class V>
 struct CrossEntropy : Sigmoid<V> {
   V pos, dpos, neg, dneg;
@@ -131,8 +134,8 @@ struct CrossEntropy : Sigmoid<V> {
   }
 };
 
-// What a positive and a negative label share: with s = -z for a positive one and z else, the cross-entropy `value` (softplus(s) where exact),
-// its derivative by s, x = σ(s), rest = σ(-s), lx = -log x.
+// What a positive and a negative label share: with s = -z for a positive one and z else, the cross-entropy `value`
+// (softplus(s) where exact), its derivative by s, x = σ(s), rest = σ(-s), lx = -log x.
 template <class V>
 struct Side {
   V value, slope, x, rest, lx;
@@ -153,7 +156,9 @@ struct Side {
   }
   // A derivative by s as one by z.
   template <class M>
-  static GOSPML_FN V by_logit(M pos, V d) { return select(pos, -d, d); }
+  static GOSPML_FN V by_logit(M pos, V d) {
+    return select(pos, -d, d);
+  }
 };
 
 // The logarithms' epsilon, which every loss has.
@@ -167,7 +172,9 @@ struct Logs {
   GOSPML_FN CrossEntropy<V> ce(V z) const { return CrossEntropy<V>(z, eps, exact); }
   GOSPML_FN CrossEntropy<V> ce(V z, V kept) const { return CrossEntropy<V>(z, kept, eps, exact); }
   template <class M>
-  GOSPML_FN Side<V> side(V z, M pos) const { return Side<V>(ce(z), pos, exact); }
+  GOSPML_FN Side<V> side(V z, M pos) const {
+    return Side<V>(ce(z), pos, exact);
+  }
 };
 
 // n^γ with its logarithm: n = e^-sp. Whole powers are products.
@@ -206,7 +213,8 @@ struct Underflow<double> {
 };
 
 // ------------------------------------------------------------------------------------------------- loops
-// Calls body with f, whose conditions on parameters are constants of the compiled code where the parameters are the usual ones.
+// Calls body with f, whose conditions on parameters are constants of the compiled code where the parameters are the
+// usual ones.
 template <class F, class Body>
 GOSPML_FN auto with_constants(F f, const Body& body) {
   if constexpr (requires { f.common(); }) {

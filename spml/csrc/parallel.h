@@ -13,8 +13,8 @@ namespace spml {
 constexpr int64_t kChunk = 16384;
 constexpr int64_t kBlock = 512; // entries that are converted at a time
 
-// Calls f(i) -> double for each chunk i < n and adds the results in order. f must not throw. OpenMP by hand and not at::parallel_for, whose
-// first loop on a thread, inlined here, would set the thread's number of threads anew.
+// Calls f(i) -> double for each chunk i < n and adds the results in order. f must not throw. OpenMP by hand and not
+// at::parallel_for, whose first loop on a thread, inlined here, would set the thread's number of threads anew.
 template <class F>
 double sum_chunks(int64_t n, const F& f) {
   if (n == 1) return f(int64_t{0});

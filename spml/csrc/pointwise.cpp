@@ -76,34 +76,48 @@ struct Problem {
     for (int64_t i = from; i < to; i += kBlock) {
       const int64_t n = std::min(kBlock, to - i);
       total += kernel({read(*kernels, z, i, n, buffer[0]), bytes ? y.at(i) : read(*kernels, y, i, n, buffer[1]),
-                       bytes ? w.at(i) : read(*kernels, w, i, n, buffer[2]), direct_out ? out(i) : buffer[3], n, scale, params});
+                       bytes ? w.at(i) : read(*kernels, w, i, n, buffer[2]), direct_out ? out(i) : buffer[3], n, scale,
+                       params});
       if constexpr (std::is_same_v<T, float>)
         if (!direct_out) kernels->bf16_of_floats(buffer[3], static_cast<uint16_t*>(out(i)), n);
     }
     return total;
   }
 
-  double run(int64_t from, int64_t to) const { return z.type == at::kDouble ? run<double>(from, to) : run<float>(from, to); }
+  double run(int64_t from, int64_t to) const {
+    return z.type == at::kDouble ? run<double>(from, to) : run<float>(from, to);
+  }
 };
 
-std::tuple<Tensor, Tensor> forward(std::string_view op, Pointwise id, const Tensor& logits, const Tensor& labels, const Tensor& more, const double* params,
-                                   int64_t reduction, const OptionalTensor& rows, bool want_grad) {
+std::tuple<Tensor, Tensor> forward(std::string_view op, Pointwise id, const Tensor& logits, const Tensor& labels,
+                                   const Tensor& more, const double* params, int64_t reduction,
+                                   const OptionalTensor& rows, bool want_grad) {
   check_logits(op, logits);
   check_labels(op, "labels", labels, logits);
   if (more.defined()) check_labels(op, "the second labels", more, logits);
   const Rows counted = rows_of(op, rows, logits);
-  const Tensor z = logits.contiguous(), y = plain_labels(labels, z), w = more.defined() ? plain_labels(more, z) : Tensor();
+  const Tensor z = logits.contiguous(), y = plain_labels(labels, z),
+               w = more.defined() ? plain_labels(more, z) : Tensor();
   const int64_t n = z.numel(), classes = z.size(1);
   Tensor g = at::detail::empty_cpu(want_grad ? z.sizes() : at::IntArrayRef{0}, gradient_type(z));
   const double scale = scale_of(op, reduction, counted.count, classes);
   const Kernels& k = kernels();
   const bool bytes = is_byte(y.scalar_type()) && (!w.defined() || is_byte(w.scalar_type()));
-  const Problem p{Source(z), Source(y), Source(w), want_grad ? g.mutable_data_ptr() : nullptr, g.scalar_type(), bytes, scale, params, &k,
+  const Problem p{Source(z),
+                  Source(y),
+                  Source(w),
+                  want_grad ? g.mutable_data_ptr() : nullptr,
+                  g.scalar_type(),
+                  bytes,
+                  scale,
+                  params,
+                  &k,
                   (*(z.scalar_type() == at::kDouble ? kernels_double : k.run)[id])[bytes][want_grad]};
   double total = 0;
   if (n == 0) {
   } else if (!counted.counts.defined()) {
-    total = sum_chunks((n + kChunk - 1) / kChunk, [&](int64_t i) { return p.run(i * kChunk, std::min(n, (i + 1) * kChunk)); });
+    total = sum_chunks((n + kChunk - 1) / kChunk,
+                       [&](int64_t i) { return p.run(i * kChunk, std::min(n, (i + 1) * kChunk)); });
   } else {
     if (want_grad && counted.count < z.size(0)) g.zero_();
     const int64_t step = std::max<int64_t>(1, kChunk / classes), all = z.size(0);
@@ -111,8 +125,7 @@ std::tuple<Tensor, Tensor> forward(std::string_view op, Pointwise id, const Tens
       double sum = 0;
       const int64_t end = std::min(all, (i + 1) * step);
       for (int64_t from = i * step, to; from < end; from = to + 1) { // a run of rows that count
-        for (to = from; to < end && counted(to); to++) {
-        }
+        for (to = from; to < end && counted(to); to++) {}
         if (to > from) sum += p.run(from * classes, to * classes);
       }
       return sum;
@@ -147,31 +160,39 @@ struct Op<Id, std::index_sequence<L...>, std::index_sequence<I...>> {
 
   static constexpr const char* names[] = {
 #define X(name, F, labels, schema) "spml::" #name,
-      GOSPML_POINTWISE(X)
+    GOSPML_POINTWISE(X)
 #undef X
   };
   static constexpr const char* op = names[Id];
 
-  using Forward = std::tuple<Tensor, Tensor>(const Tensor&, Label<L>..., Double<I>..., double, int64_t, const OptionalTensor&, bool);
+  using Forward = std::tuple<Tensor, Tensor>(const Tensor&, Label<L>..., Double<I>..., double, int64_t,
+                                             const OptionalTensor&, bool);
 
-  static std::tuple<Tensor, Tensor> cpu(const Tensor& z, Label<L>... labels, Double<I>... a, double eps, int64_t reduction, const OptionalTensor& rows, bool want_grad) {
+  static std::tuple<Tensor, Tensor> cpu(const Tensor& z, Label<L>... labels, Double<I>... a, double eps,
+                                        int64_t reduction, const OptionalTensor& rows, bool want_grad) {
     const double params[] = {a..., eps};
     const Tensor* const y[] = {&labels...};
     static const Tensor none;
-    return forward(op, Id, z, *y[0], sizeof...(L) > 1 ? *y[sizeof...(L) - 1] : none, params, reduction, rows, want_grad);
+    return forward(op, Id, z, *y[0], sizeof...(L) > 1 ? *y[sizeof...(L) - 1] : none, params, reduction, rows,
+                   want_grad);
   }
 
-  static std::tuple<Tensor, Tensor> meta(const Tensor& z, Label<L>... labels, Double<I>..., double, int64_t, const OptionalTensor&, bool want_grad) {
+  static std::tuple<Tensor, Tensor> meta(const Tensor& z, Label<L>... labels, Double<I>..., double, int64_t,
+                                         const OptionalTensor&, bool want_grad) {
     check_logits(op, z);
     for (const Tensor* y : {&labels...})
-      TORCH_CHECK(y->sym_sizes() == z.sym_sizes(), op, ": labels have shape ", y->sym_sizes(), ", logits ", z.sym_sizes());
+      TORCH_CHECK(y->sym_sizes() == z.sym_sizes(), op, ": labels have shape ", y->sym_sizes(), ", logits ",
+                  z.sym_sizes());
     Tensor loss = at::empty({}, z.options().dtype(wide_type(z)));
     if (!want_grad) return {std::move(loss), at::empty({0}, z.options().dtype(gradient_type(z)))};
     return {std::move(loss), at::empty_symint(z.sym_sizes(), z.options().dtype(gradient_type(z)))};
   }
 
-  static Tensor call(const Tensor& z, Label<L>... labels, Double<I>... a, double eps, int64_t reduction, const OptionalTensor& rows) {
-    static const auto fwd = c10::Dispatcher::singleton().findSchemaOrThrow((std::string(op) + "_fwd").c_str(), "").template typed<Forward>();
+  static Tensor call(const Tensor& z, Label<L>... labels, Double<I>... a, double eps, int64_t reduction,
+                     const OptionalTensor& rows) {
+    static const auto fwd = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow((std::string(op) + "_fwd").c_str(), "")
+                                .template typed<Forward>();
     check_differentiable(op, z);
     (check_constant(op, "labels", labels), ...);
     const bool want = wants_grad(z);

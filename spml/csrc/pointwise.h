@@ -1,12 +1,14 @@
-// The pointwise losses by name, and the tables of their kernels. Plain declarations: the files for AVX include this too.
+// The pointwise losses by name, and the tables of their kernels. Plain declarations: the files for AVX include this
+// too.
 #pragma once
 
 #include <stdint.h>
 
 #include "span.h"
 
-// X(operator, functor of loss/<operator>.h, number of label tensors, parameters as an operator schema spells them). CMakeLists.txt reads these
-// lines too: one line for each loss.
+// X(operator, functor of loss/<operator>.h, number of label tensors, parameters as an operator schema spells them).
+// CMakeLists.txt reads these lines too: one line for each loss.
+// clang-format off
 #define GOSPML_POINTWISE(X) \
   X(an, An, 1, "float neg_weight=1.") \
   X(an_masked, AnMasked, 2, "float keep=1.") \
@@ -20,6 +22,7 @@
   X(splc, Splc, 1, "float tau=0.6, float margin=1., float gamma=2., float corrected_margin=0., float hill=0., float lam=1.5") \
   X(gr, Gr, 1, "float w=0., float b=-2., float mu=0.5, float sigma=2., float q1=0., float q2=0.01, float q3=1.") \
   X(l48, L48, 2, "float base=0., float unknown=1., float target=0.05, float neg_a=1., float neg_b=0., float group=0.")
+// clang-format on
 
 namespace spml {
 
@@ -45,14 +48,15 @@ struct Kernels {
   void (*bf16_of_floats)(const float*, uint16_t*, int64_t);
 };
 
-#define X(name, F, labels, schema) extern const PointwiseKernels name##_avx512, name##_avx2, name##_generic, name##_double;
+#define X(name, F, labels, schema) \
+  extern const PointwiseKernels name##_avx512, name##_avx2, name##_generic, name##_double;
 GOSPML_POINTWISE(X)
 #undef X
 extern const Kernels kernels_avx512, kernels_avx2, kernels_generic;
 extern const PointwiseKernels* const kernels_double[POINTWISE_COUNT];
 
-// The set for this processor, or the one that GOSPML_CPU (avx512, avx2, generic) names; throws c10::Error where it names none, or one that the processor or
-// this build lacks.
+// The set for this processor, or the one that GOSPML_CPU (avx512, avx2, generic) names; throws c10::Error where it
+// names none, or one that the processor or this build lacks.
 const Kernels& kernels();
 
 } // namespace spml

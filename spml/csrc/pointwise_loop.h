@@ -1,5 +1,5 @@
-// The loop of a pointwise kernel over lanes V of numbers S, labels of type Y (S or int8). Included after lanes_*.h and loss_math.h, in the same
-// anonymous namespace.
+// The loop of a pointwise kernel over lanes V of numbers S, labels of type Y (S or int8). Included after lanes_*.h and
+// loss_math.h, in the same anonymous namespace.
 #pragma once
 
 GOSPML_FN void load(const double* p, double& x) { x = *p; }

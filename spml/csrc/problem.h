@@ -1,4 +1,5 @@
-// What every fused loss does with its inputs before and after the numbers: checks, types, reductions, rows that do not count.
+// What every fused loss does with its inputs before and after the numbers: checks, types, reductions, rows that do not
+// count.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -20,10 +21,14 @@ inline const at::Tensor& tensor_or_undefined(const OptionalTensor& t) {
 }
 
 // Element type in which a loss of these logits is computed: float64 for float64, float32 for all others.
-inline at::ScalarType wide_type(const at::Tensor& z) { return z.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+inline at::ScalarType wide_type(const at::Tensor& z) {
+  return z.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 // Element type of the gradient: that of the logits, but float32 for float16, in which 1/(B·C) would underflow.
-inline at::ScalarType gradient_type(const at::Tensor& z) { return z.scalar_type() == at::kHalf ? at::kFloat : z.scalar_type(); }
+inline at::ScalarType gradient_type(const at::Tensor& z) {
+  return z.scalar_type() == at::kHalf ? at::kFloat : z.scalar_type();
+}
 
 void check_logits(std::string_view op, const at::Tensor& z);
 void check_labels(std::string_view op, const char* name, const at::Tensor& labels, const at::Tensor& z);

@@ -1,8 +1,9 @@
 // From similarities to pseudo-labels: spml::vlpl_labels and spml::damp_labels, with their CPU kernels.
 //
-// A chunk of photos goes through one pass that stays in the cache: cosines over the temperature, libtorch's own softmax kernel, then aggregation, thresholds and selection.
-// The softmax is libtorch's and the patches are added in their order, so that every score has the bits of the composed form in spml/label and no label can differ at a threshold
-// or a tie.
+// A chunk of photos goes through one pass that stays in the cache: cosines over the temperature, libtorch's own softmax
+// kernel, then aggregation, thresholds and selection. The softmax is libtorch's and the patches are added in their
+// order, so that every score has the bits of the composed form in spml/label and no label can differ at a threshold or
+// a tie.
 #include <ATen/ops/_softmax_cpu_dispatch.h>
 #include <torch/library.h>
 
@@ -126,7 +127,7 @@ struct DampRow {
 // Best, worst and mean over r patches that lie `step` apart.
 template <class T>
 GOSPML_INLINE void over_patches(const T* patches, int64_t step, int64_t r, int64_t c, Work<T>& w) {
-  T *__restrict best = w.best.data(), *__restrict worst = w.worst.data(), *__restrict sum = w.mean.data();
+  T* __restrict best = w.best.data(), * __restrict worst = w.worst.data(), * __restrict sum = w.mean.data();
   int32_t* __restrict tile = w.tile.data();
   for (auto* to : {best, worst, sum}) std::memcpy(to, patches, c * sizeof(T));
   std::memset(tile, 0, c * sizeof(int32_t));
@@ -146,7 +147,8 @@ GOSPML_INLINE void over_patches(const T* patches, int64_t step, int64_t r, int64
 
 // global and the patches are softmaxes, y the observed labels.
 template <class T, class L>
-GOSPML_INLINE void damp_photo(const T* global, const T* patches, int64_t step, int64_t r, const L* y, const DampRow<T>& o, Work<T>& w, int64_t c, const DampNumbers& d) {
+GOSPML_INLINE void damp_photo(const T* global, const T* patches, int64_t step, int64_t r, const L* y,
+                              const DampRow<T>& o, Work<T>& w, int64_t c, const DampNumbers& d) {
   over_patches(patches, step, r, c, w);
   int64_t seen = 0;
   for (int64_t i = 1; i < c; i++) seen = y[i] > y[seen] ? i : seen;
@@ -155,7 +157,7 @@ GOSPML_INLINE void damp_photo(const T* global, const T* patches, int64_t step, i
   *o.local = local;
   int64_t passing = 0, strange = 0;
   const bool strict = d.form == kDampCode;
-  const T *__restrict best = w.best.data(), *__restrict worst = w.worst.data(), *__restrict mean = w.mean.data();
+  const T* __restrict best = w.best.data(), * __restrict worst = w.worst.data(), * __restrict mean = w.mean.data();
   const int32_t* __restrict tile = w.tile.data();
   for (int64_t i = 0; i < c; i++) {
     const bool high = strict ? best[i] > local : best[i] >= local;
@@ -186,11 +188,13 @@ GOSPML_INLINE void damp_photo(const T* global, const T* patches, int64_t step, i
   });
 }
 
-#define GOSPML_PHOTOS(T, L)                                                                                                                               \
-  GOSPML_CLONES void vlpl_one(const T* p, const L* y, int8_t* pseudo, Work<T>& w, int64_t c, const VlplNumbers& v) { vlpl_photo(p, y, pseudo, w, c, v); } \
-  GOSPML_CLONES void damp_one(const T* global, const T* patches, int64_t step, int64_t r, const L* y, const DampRow<T>& o, Work<T>& w, int64_t c,         \
-                              const DampNumbers& d) {                                                                                                     \
-    damp_photo(global, patches, step, r, y, o, w, c, d);                                                                                                  \
+#define GOSPML_PHOTOS(T, L)                                                                                          \
+  GOSPML_CLONES void vlpl_one(const T* p, const L* y, int8_t* pseudo, Work<T>& w, int64_t c, const VlplNumbers& v) { \
+    vlpl_photo(p, y, pseudo, w, c, v);                                                                               \
+  }                                                                                                                  \
+  GOSPML_CLONES void damp_one(const T* global, const T* patches, int64_t step, int64_t r, const L* y,                \
+                              const DampRow<T>& o, Work<T>& w, int64_t c, const DampNumbers& d) {                    \
+    damp_photo(global, patches, step, r, y, o, w, c, d);                                                             \
   }
 GOSPML_PHOTOS(float, int8_t)
 GOSPML_PHOTOS(float, float)
@@ -198,7 +202,9 @@ GOSPML_PHOTOS(double, int8_t)
 GOSPML_PHOTOS(double, double)
 #undef GOSPML_PHOTOS
 
-GOSPML_CLONES void scaled(const float* in, float* out, int64_t n, double tau) { scale(in, out, n, static_cast<float>(tau)); }
+GOSPML_CLONES void scaled(const float* in, float* out, int64_t n, double tau) {
+  scale(in, out, n, static_cast<float>(tau));
+}
 GOSPML_CLONES void scaled(const double* in, double* out, int64_t n, double tau) { scale(in, out, n, tau); }
 
 // Softmaxes of a chunk: rows of cosines over the temperature, and libtorch's kernel.
@@ -211,7 +217,9 @@ class Softmax {
     in_ = at::detail::empty_cpu({rows, c_}, type_);
     out_ = at::detail::empty_cpu({rows, c_}, type_);
   }
-  void rows(int64_t at, const T* cosines, int64_t n) { scaled(cosines, in_.mutable_data_ptr<T>() + at * c_, n * c_, tau_); }
+  void rows(int64_t at, const T* cosines, int64_t n) {
+    scaled(cosines, in_.mutable_data_ptr<T>() + at * c_, n * c_, tau_);
+  }
   const T* run() {
     at::cpu::_softmax_out(out_, in_, 1, false);
     return out_.const_data_ptr<T>();
@@ -225,7 +233,9 @@ class Softmax {
 };
 
 // Photos of a chunk: their rows and softmaxes stay in a core's cache.
-int64_t photos_of(int64_t numbers, size_t size) { return std::max<int64_t>(1, (int64_t{128} << 10) / (numbers * static_cast<int64_t>(size))); }
+int64_t photos_of(int64_t numbers, size_t size) {
+  return std::max<int64_t>(1, (int64_t{128} << 10) / (numbers * static_cast<int64_t>(size)));
+}
 
 // Keeps libtorch's kernels on this thread: waking another one costs more than the softmax of a photo.
 struct OneThread {
@@ -235,7 +245,8 @@ struct OneThread {
   ~OneThread() { omp_set_num_threads(threads); }
 };
 
-// Calls f(state, from, to) for chunks of `each` photos on all threads of the caller; make() gives a thread its state. OpenMP by hand for the reason in parallel.h.
+// Calls f(state, from, to) for chunks of `each` photos on all threads of the caller; make() gives a thread its state.
+// OpenMP by hand for the reason in parallel.h.
 template <class Make, class F>
 void chunks(int64_t photos, int64_t each, const Make& make, const F& f) {
   const int64_t n = (photos + each - 1) / each;
@@ -289,12 +300,14 @@ void vlpl(const Tensor& x, const Tensor& y, double tau, const VlplNumbers& v, co
         s.softmax.rows(0, in + from * c, to - from);
         const T* p = s.softmax.run();
         std::memcpy(similarity + from * c, p, (to - from) * c * sizeof(T));
-        for (int64_t i = from; i < to; i++) vlpl_one(p + (i - from) * c, seen ? seen + i * c : nullptr, pseudo + i * c, s.work, c, v);
+        for (int64_t i = from; i < to; i++)
+          vlpl_one(p + (i - from) * c, seen ? seen + i * c : nullptr, pseudo + i * c, s.work, c, v);
       });
 }
 
 template <class T, class L>
-void damp(const Tensor& global, const Tensor& patches, const Tensor& y, double tau, const DampNumbers& d, const DampLabels& out) {
+void damp(const Tensor& global, const Tensor& patches, const Tensor& y, double tau, const DampNumbers& d,
+          const DampLabels& out) {
   const int64_t b = global.size(0), c = global.size(1), r = patches.size(0);
   const T *whole = global.const_data_ptr<T>(), *parts = patches.const_data_ptr<T>();
   const L* seen = y.const_data_ptr<L>();
@@ -302,8 +315,9 @@ void damp(const Tensor& global, const Tensor& patches, const Tensor& y, double t
   const int64_t n = b * c;
   int8_t* marks = labels.template mutable_data_ptr<int8_t>();
   T* numbers = scores.template mutable_data_ptr<T>();
-  const DampRow<T> first{marks,           marks + n,       local.template mutable_data_ptr<T>(), numbers, numbers + n, numbers + 2 * n, numbers + 3 * n, numbers + 4 * n,
-                         tile.template mutable_data_ptr<int64_t>()};
+  const DampRow<T> first{marks,           marks + n,       local.template mutable_data_ptr<T>(),
+                         numbers,         numbers + n,     numbers + 2 * n,
+                         numbers + 3 * n, numbers + 4 * n, tile.template mutable_data_ptr<int64_t>()};
   chunks(
       b, photos_of((r + 1) * c, sizeof(T)), [&] { return State<T>{{c, tau, global.scalar_type()}, Work<T>(c)}; },
       [&](State<T>& s, int64_t from, int64_t to) {
@@ -314,14 +328,16 @@ void damp(const Tensor& global, const Tensor& patches, const Tensor& y, double t
         const T* p = s.softmax.run();
         for (int64_t i = 0; i < n; i++) {
           const int64_t at = (from + i) * c;
-          const DampRow<T> o{first.pseudo + at, first.before + at, first.local + from + i, first.agg + at, first.final + at, first.average + at, first.global + at, first.best + at,
-                             first.tile + at};
+          const DampRow<T> o{first.pseudo + at, first.before + at, first.local + from + i,
+                             first.agg + at,    first.final + at,  first.average + at,
+                             first.global + at, first.best + at,   first.tile + at};
           damp_one(p + i * c, p + (n + i) * c, n * c, r, seen + at, o, s.work, c, d);
         }
       });
 }
 
-VlplLabels vlpl_labels_cpu(const Tensor& cosines, const std::optional<Tensor>& observed, double tau, double theta, int64_t negatives) {
+VlplLabels vlpl_labels_cpu(const Tensor& cosines, const std::optional<Tensor>& observed, double tau, double theta,
+                           int64_t negatives) {
   check_vlpl(cosines, observed, tau, negatives);
   const Tensor x = cosines.contiguous();
   Tensor y;
@@ -336,7 +352,8 @@ VlplLabels vlpl_labels_cpu(const Tensor& cosines, const std::optional<Tensor>& o
   return out;
 }
 
-DampLabels damp_labels_cpu(const Tensor& global, const Tensor& patches, const Tensor& observed, double tau, double nu, int64_t top_k, double zeta, double negative, int64_t form) {
+DampLabels damp_labels_cpu(const Tensor& global, const Tensor& patches, const Tensor& observed, double tau, double nu,
+                           int64_t top_k, double zeta, double negative, int64_t form) {
   check_damp(global, patches, observed, tau, top_k, negative, form);
   const Tensor x = global.contiguous(), p = patches.contiguous(), y = plain_observed(observed, global);
   DampLabels out = empty_damp(x);
@@ -351,9 +368,12 @@ DampLabels damp_labels_cpu(const Tensor& global, const Tensor& patches, const Te
 }
 
 TORCH_LIBRARY_FRAGMENT(spml, m) {
-  m.def("vlpl_labels(Tensor cosines, Tensor? observed, float tau, float theta, int negatives) -> (Tensor pseudo, Tensor similarity)");
   m.def(
-      "damp_labels(Tensor whole, Tensor patches, Tensor observed, float tau, float nu, int top_k, float zeta, float negative, int form) -> "
+      "vlpl_labels(Tensor cosines, Tensor? observed, float tau, float theta, int negatives) -> (Tensor pseudo, Tensor "
+      "similarity)");
+  m.def(
+      "damp_labels(Tensor whole, Tensor patches, Tensor observed, float tau, float nu, int top_k, float zeta, float "
+      "negative, int form) -> "
       "(Tensor labels, Tensor scores, Tensor local, Tensor tile)");
 }
 
@@ -363,14 +383,18 @@ TORCH_LIBRARY_IMPL(spml, CPU, m) {
 }
 
 TORCH_LIBRARY_IMPL(spml, Meta, m) {
-  m.impl("vlpl_labels", [](const Tensor& cosines, const std::optional<Tensor>& observed, double tau, double, int64_t negatives) -> VlplLabels {
-    check_vlpl(cosines, observed, tau, negatives);
-    return empty_vlpl(cosines);
-  });
-  m.impl("damp_labels", [](const Tensor& global, const Tensor& patches, const Tensor& observed, double tau, double, int64_t top_k, double, double negative, int64_t form) -> DampLabels {
-    check_damp(global, patches, observed, tau, top_k, negative, form);
-    return empty_damp(global);
-  });
+  m.impl("vlpl_labels",
+         [](const Tensor& cosines, const std::optional<Tensor>& observed, double tau, double,
+            int64_t negatives) -> VlplLabels {
+           check_vlpl(cosines, observed, tau, negatives);
+           return empty_vlpl(cosines);
+         });
+  m.impl("damp_labels",
+         [](const Tensor& global, const Tensor& patches, const Tensor& observed, double tau, double, int64_t top_k,
+            double, double negative, int64_t form) -> DampLabels {
+           check_damp(global, patches, observed, tau, top_k, negative, form);
+           return empty_damp(global);
+         });
 }
 
 // Labels are constants: no gradient goes through them.

@@ -32,4 +32,5 @@ void bf16_of_floats(const float* p, uint16_t* to, int64_t n) {
   }
 }
 
-#define GOSPML_CONVERSIONS floats_of_bytes<convert>, floats_of_halves<convert_bf16>, floats_of_halves<convert_fp16>, bf16_of_floats
+#define GOSPML_CONVERSIONS \
+  floats_of_bytes<convert>, floats_of_halves<convert_bf16>, floats_of_halves<convert_fp16>, bf16_of_floats

@@ -12,4 +12,5 @@ namespace {
 } // namespace
 
 #define X(name, F, labels, schema) &spml::name##_avx2,
-const spml::Kernels spml::kernels_avx2 = {"avx2", {GOSPML_POINTWISE(X)}, &spml::batch_avx2, &spml::frozen_avx2, GOSPML_CONVERSIONS};
+const spml::Kernels spml::kernels_avx2 = {
+    "avx2", {GOSPML_POINTWISE(X)}, &spml::batch_avx2, &spml::frozen_avx2, GOSPML_CONVERSIONS};

@@ -12,4 +12,5 @@ namespace {
 } // namespace
 
 #define X(name, F, labels, schema) &spml::name##_avx512,
-const spml::Kernels spml::kernels_avx512 = {"avx512", {GOSPML_POINTWISE(X)}, &spml::batch_avx512, &spml::frozen_avx512, GOSPML_CONVERSIONS};
+const spml::Kernels spml::kernels_avx512 = {
+    "avx512", {GOSPML_POINTWISE(X)}, &spml::batch_avx512, &spml::frozen_avx512, GOSPML_CONVERSIONS};

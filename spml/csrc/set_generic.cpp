@@ -11,4 +11,5 @@ namespace {
 } // namespace
 
 #define X(name, F, labels, schema) &spml::name##_generic,
-const spml::Kernels spml::kernels_generic = {"generic", {GOSPML_POINTWISE(X)}, &spml::batch_generic, &spml::frozen_generic, GOSPML_CONVERSIONS};
+const spml::Kernels spml::kernels_generic = {
+    "generic", {GOSPML_POINTWISE(X)}, &spml::batch_generic, &spml::frozen_generic, GOSPML_CONVERSIONS};

@@ -1,6 +1,6 @@
 """Full-size models with the goldens' deterministic fill in open_clip and here: parameter counts and outputs, in one run.
 Run:  python check_full_size.py SPML [ViT-B/32 …]    (SPML: the command)"""
-import json, subprocess, sys, tempfile, os, zlib
+import json, subprocess, sys, tempfile, zlib
 import numpy as np, torch, open_clip
 torch.set_grad_enabled(False)
 names = sys.argv[2:] or ["ViT-B/32", "ViT-B/16", "ViT-L/14@336px"]

@@ -1,6 +1,6 @@
 """Writes gradients.safetensors: a tiny ViT CLIP of open_clip 3.3.0 with fixed values, inputs, the symmetric contrastive loss and all gradients (keys grad.NAME).
 Run:  python make_gradients.py"""
-import json, torch
+import torch
 from safetensors.torch import save_file
 from open_clip.model import CLIP, CLIPVisionCfg, CLIPTextCfg
 

@@ -5,7 +5,6 @@ check_variants.py encodes them with the command and compares."""
 import json, os, shutil, sys
 import torch
 from safetensors.torch import save_file
-import open_clip
 from open_clip.model import CLIP, CustomTextCLIP, resize_pos_embed
 from transformers import CLIPConfig, CLIPModel, CLIPVisionConfig, CLIPVisionModelWithProjection, CLIPTextConfig, CLIPTextModelWithProjection
 torch.set_grad_enabled(False)
@@ -82,7 +81,7 @@ def save(name, m, write, size, ids, other=None, resized=None):
         e["logits_per_image"] = m.logit_scale.exp() * a @ b.T + (m.logit_bias if getattr(m, "logit_bias", None) is not None else 0)
     if other and hf and hasattr(m, "vision_model"):
         y = torch.randn(2, 3, *other, generator=g)
-        e[f"other.pixel_values"], e["other.image_features"] = y, img(y, interpolate_pos_encoding=True)
+        e["other.pixel_values"], e["other.image_features"] = y, img(y, interpolate_pos_encoding=True)
     if other and resized is not None:
         y = torch.randn(2, 3, *other, generator=g)
         e["other.pixel_values"], e["other.image_features"] = y, resized.eval().encode_image(y).flatten(1)

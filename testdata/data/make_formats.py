@@ -4,7 +4,7 @@
 
 An entry of expected.json: {"path", "format", "options", "classes", "rows": {name: [positive classes]}, "observed": {name: [[positive], [negative]]} or null}.
 """
-import io, json, os, shutil, sys, warnings
+import io, json, os, shutil, warnings
 import numpy as np, pandas as pd
 warnings.filterwarnings("ignore")
 

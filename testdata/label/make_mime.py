@@ -101,7 +101,7 @@ def mime(released, name, seed, temperature, beta, theta, warmup, epochs):
     m, optimizer = network(released.models.LEModel_VIB, released)
     images = det("images:" + name, [N, 3, H, W], 4)
     data = SimpleNamespace(label_matrix_obs=observed("labels:" + name).numpy())
-    drawn, passes, now = Drawn(), [], []
+    drawn, now = Drawn(), []
 
     def batches():
         order = g.permutation(N)

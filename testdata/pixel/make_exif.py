@@ -6,7 +6,7 @@ says where only the writing of the changed EXIF fails.
 python make_exif.py   (Pillow 13, numpy)"""
 import base64, io, json, os, random, struct, warnings, zlib
 import numpy as np
-from PIL import Image, ImageOps, PngImagePlugin, __version__
+from PIL import Image, ImageOps, __version__
 
 warnings.simplefilter("ignore")
 r, g = random.Random(11), np.random.RandomState(11)

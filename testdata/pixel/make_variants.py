@@ -73,7 +73,6 @@ def rawpng(w,h,depth,color,interlace,plte=None,trns=None):
     def passdata(pw,ph):
         if pw<=0 or ph<=0: return b''
         n=(pw*depth*ch+7)//8; o=b''
-        prev=bytes(n)
         for y in range(ph):
             o+=bytes([r.choice([0,1,2,3,4])])+bytes(g.randint(0,256,n).astype(np.uint8))
         return o
@@ -140,7 +139,7 @@ def compids(b,ids):
 f=io.BytesIO(); mk('RGB').save(f,'JPEG',quality=85); b=f.getvalue()
 for ids in (b'RGB',b'\x00\x01\x02',b'YCC',b'\x01\x22\x23'): rawsave(jmod(compids(b,ids),kill=(0xe0,)),'jpg','ids_'+ids.hex()); rawsave(compids(b,ids),'jpg','idsj_'+ids.hex())
 # GIF
-for i in range(6): save(mk('P'),'gif','gif',interlace=i%2); 
+for i in range(6): save(mk('P'),'gif','gif',interlace=i%2)
 for m in ('L','1','RGB','RGBA'): save(mk(m),'gif','gif_'+m)
 for i in range(3): save(mk('P'),'gif','giftr',transparency=r.randint(0,3))
 for d in range(4):
@@ -205,7 +204,7 @@ def rle8(w,h):
                 v=bytes(g.randint(0,256,k).astype(np.uint8)); d+=bytes([0,k])+v+(b'\0' if k%2 else b'')
             else: d+=bytes([k,r.randint(0,255)])
             x+=k
-            if x<w and r.random()<.1: 
+            if x<w and r.random()<.1:
                 dx=r.randint(0,w-x); d+=bytes([0,2,dx,0]); x+=dx
         d+=b'\0\0'
     return d+b'\0\1'
@@ -260,7 +259,7 @@ for comp in (None,'lzw','zlib','packbits','jpeg'):
         pr=r.choice([None,True]) if comp in('lzw','zlib') else None
         tif(base,'L',photometric='minisblack',predictor=pr,**kw)
         tif(rgb,'RGB',photometric='rgb',predictor=pr,**kw)
-        if comp=='jpeg': 
+        if comp=='jpeg':
             kw2=dict(kw); tif(rgb,'YCC',photometric='ycbcr',**kw2); tif(rgb,'YCC22',photometric='ycbcr',subsampling=(2,2),**kw2); continue
         tif(base,'Linv',photometric='miniswhite',**kw)
         tif(np.moveaxis(rgb,-1,0),'RGBplanar',photometric='rgb',planarconfig='separate',predictor=pr,**kw)

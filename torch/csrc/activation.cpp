@@ -1,5 +1,6 @@
-// gospml::relu6_: torch.nn.ReLU6 in place, which keeps its result for backward. aten::hardtanh_ keeps a copy of its input instead: a further pass, and another
-// tensor of the activation's size in memory. min(max(0, x), 6) is inside (0, 6) exactly where x is, so both gradients have the same bits.
+// gospml::relu6_: torch.nn.ReLU6 in place, which keeps its result for backward. aten::hardtanh_ keeps a copy of its
+// input instead: a further pass, and another tensor of the activation's size in memory. min(max(0, x), 6) is inside (0,
+// 6) exactly where x is, so both gradients have the same bits.
 #include <ATen/ops/hardtanh.h>
 #include <ATen/ops/hardtanh_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -15,7 +16,8 @@ struct ReLU6 : torch::autograd::Function<ReLU6> {
     return x;
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, const torch::autograd::variable_list& grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 const torch::autograd::variable_list& grads) {
     return {at::hardtanh_backward(grads[0], ctx->get_saved_variables()[0], 0, 6)};
   }
 };

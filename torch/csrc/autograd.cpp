@@ -17,13 +17,15 @@ namespace gs {
 namespace {
 
 bool hooked(torch::autograd::Node& n) {
-  return !n.pre_hooks().empty() || !n.post_hooks().empty() || !n.tensor_pre_hooks().empty() || !n.retains_grad_hooks().empty();
+  return !n.pre_hooks().empty() || !n.post_hooks().empty() || !n.tensor_pre_hooks().empty() ||
+         !n.retains_grad_hooks().empty();
 }
 
-// Backward without the engine, whose set-up takes 8 µs, for a root whose node has its gradients and hands them to leaves, with nothing that
-// watches: no hooks, no anomaly mode. Did that apply?
+// Backward without the engine, whose set-up takes 8 µs, for a root whose node has its gradients and hands them to
+// leaves, with nothing that watches: no hooks, no anomaly mode. Did that apply?
 bool straight(const at::Tensor& root) {
-  if (!root.defined() || !root.device().is_cpu() || root.numel() != 1 || torch::autograd::AnomalyMode::is_enabled()) return false;
+  if (!root.defined() || !root.device().is_cpu() || root.numel() != 1 || torch::autograd::AnomalyMode::is_enabled())
+    return false;
   const auto fn = root.grad_fn();
   auto* node = dynamic_cast<DirectNode*>(fn.get());
   if (!node || hooked(*node)) return false;
@@ -45,26 +47,32 @@ bool straight(const at::Tensor& root) {
 
 } // namespace
 
-gs_result backward(const uint64_t* roots, size_t n, const uint64_t* grads, const uint64_t* inputs, size_t ninputs, int retain, int create, uint32_t flags) {
+gs_result backward(const uint64_t* roots, size_t n, const uint64_t* grads, const uint64_t* inputs, size_t ninputs,
+                   int retain, int create, uint32_t flags) {
   return guarded([&](gs_result&) {
     set_team(thread(), flags);
     if (n == 1 && !grads && !ninputs && !retain && !create && straight(tensor_of(roots[0]))) return;
     // Off the CPU a node cannot look whether it is to multiply by one.
     if (n == 1 && !grads && !create) {
       const at::Tensor root = tensor_of(roots[0]);
-      if (root.defined() && root.requires_grad() && root.numel() == 1 && !root.device().is_cpu() && !root.is_complex()) {
+      if (root.defined() && root.requires_grad() && root.numel() == 1 && !root.device().is_cpu() &&
+          !root.is_complex()) {
         torch::autograd::backward({root}, {unit_root(root)}, retain != 0, false, list(inputs, ninputs));
         return;
       }
     }
-    torch::autograd::backward(list(roots, n), grads ? list(grads, n) : std::vector<at::Tensor>{}, retain != 0, create != 0, list(inputs, ninputs));
+    torch::autograd::backward(list(roots, n), grads ? list(grads, n) : std::vector<at::Tensor>{}, retain != 0,
+                              create != 0, list(inputs, ninputs));
   });
 }
 
-gs_result grad(const uint64_t* outputs, size_t n, const uint64_t* inputs, size_t ninputs, const uint64_t* grad_outputs, int retain, int create, int allow_unused, uint32_t flags) {
+gs_result grad(const uint64_t* outputs, size_t n, const uint64_t* inputs, size_t ninputs, const uint64_t* grad_outputs,
+               int retain, int create, int allow_unused, uint32_t flags) {
   return guarded([&](gs_result& r) {
     set_team(thread(), flags);
-    auto g = torch::autograd::grad(list(outputs, n), list(inputs, ninputs), grad_outputs ? list(grad_outputs, n) : std::vector<at::Tensor>{}, retain != 0, create != 0, allow_unused != 0);
+    auto g = torch::autograd::grad(list(outputs, n), list(inputs, ninputs),
+                                   grad_outputs ? list(grad_outputs, n) : std::vector<at::Tensor>{}, retain != 0,
+                                   create != 0, allow_unused != 0);
     put_tensors(r, std::move(g));
   });
 }
@@ -83,7 +91,8 @@ gs_result set_grad(uint64_t h, uint64_t g) {
     const at::Tensor t = tensor_of(h), grad = tensor_of(g);
     if (grad.defined()) {
       TORCH_CHECK(grad.sizes() == t.sizes(), "assigned grad has shape ", grad.sizes(), ", the tensor has ", t.sizes());
-      TORCH_CHECK(grad.scalar_type() == t.scalar_type(), "assigned grad has dtype ", grad.scalar_type(), ", the tensor has ", t.scalar_type());
+      TORCH_CHECK(grad.scalar_type() == t.scalar_type(), "assigned grad has dtype ", grad.scalar_type(),
+                  ", the tensor has ", t.scalar_type());
       TORCH_CHECK(grad.device() == t.device(), "assigned grad is on ", grad.device(), ", the tensor on ", t.device());
     }
     t.mutable_grad() = grad;
@@ -98,7 +107,10 @@ gs_result zero_grads(const uint64_t* h, size_t n, int set_to_none) {
       if (set_to_none) {
         g.reset();
       } else {
-        if (g.grad_fn()) g = g.detach(); else g.requires_grad_(false);
+        if (g.grad_fn())
+          g = g.detach();
+        else
+          g.requires_grad_(false);
         g.zero_();
       }
     }
@@ -123,7 +135,8 @@ gs_result grad_fn(uint64_t h) {
     if (!fn) return;
     const std::string name = fn->name();
     const size_t colons = name.rfind("::");
-    put(r, GS_STR, reinterpret_cast<uint64_t>(text_block(colons == std::string::npos ? name : name.substr(colons + 2))));
+    put(r, GS_STR,
+        reinterpret_cast<uint64_t>(text_block(colons == std::string::npos ? name : name.substr(colons + 2))));
   });
 }
 

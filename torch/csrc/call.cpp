@@ -71,7 +71,9 @@ Want want_of(const c10::Type& t) {
         case c10::TypeKind::BoolType: return Want::Bools;
         case c10::TypeKind::TensorType: return Want::Tensors;
         case c10::TypeKind::OptionalType:
-          return e.castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::NumberType ? Want::OptScalars : Want::OptTensors;
+          return e.castRaw<c10::OptionalType>()->getElementType()->kind() == c10::TypeKind::NumberType
+                     ? Want::OptScalars
+                     : Want::OptTensors;
         case c10::TypeKind::NumberType: return Want::Scalars;
         default: return Want::Any;
       }
@@ -106,7 +108,8 @@ std::mutex ops_mutex;
 std::unordered_map<std::string, std::unique_ptr<Op>> ops; // never shrinks: handles stay valid
 
 const char* tag_name(uint8_t tag) {
-  static const char* names[] = {"None", "Tensor", "int", "float", "bool", "str", "int[]", "float[]", "bool[]", "Tensor[]", "Device", "Generator", "default"};
+  static const char* names[] = {"None",    "Tensor", "int",      "float",  "bool",      "str",    "int[]",
+                                "float[]", "bool[]", "Tensor[]", "Device", "Generator", "default"};
   tag &= 0x7f;
   return tag < sizeof names / sizeof *names ? names[tag] : "?";
 }
@@ -119,7 +122,9 @@ std::string argument(const Op& op, size_t i) {
   return "argument " + std::to_string(i + 1) + " (" + type + " " + a.name() + ")";
 }
 
-[[noreturn]] void mismatch(const Op& op, size_t i, uint8_t tag) { throw CallError(argument(op, i) + " cannot be of type " + tag_name(tag)); }
+[[noreturn]] void mismatch(const Op& op, size_t i, uint8_t tag) {
+  throw CallError(argument(op, i) + " cannot be of type " + tag_name(tag));
+}
 
 const c10::IValue& default_of(const Op& op, size_t i) {
   if (!op.defaults[i]) throw CallError(argument(op, i) + " is missing");
@@ -162,7 +167,8 @@ c10::IValue value_of(const Op& op, size_t i, const gs_frame* f, const uint64_t* 
         case Want::Scalar:
         case Want::Any: return c10::IValue(static_cast<int64_t>(w));
         case Want::DType: // libtorch looks it up in a table without looking whether it is there
-          if (w >= static_cast<uint64_t>(c10::ScalarType::NumOptions)) throw CallError(argument(op, i) + " is no element type: " + std::to_string(static_cast<int64_t>(w)));
+          if (w >= static_cast<uint64_t>(c10::ScalarType::NumOptions))
+            throw CallError(argument(op, i) + " is no element type: " + std::to_string(static_cast<int64_t>(w)));
           return c10::IValue(static_cast<int64_t>(w));
         case Want::Float: return c10::IValue(static_cast<double>(static_cast<int64_t>(w)));
         case Want::Ints: return c10::IValue(std::vector<int64_t>{static_cast<int64_t>(w)});
@@ -222,7 +228,8 @@ c10::IValue value_of(const Op& op, size_t i, const gs_frame* f, const uint64_t* 
       if (a.want == Want::OptTensors) {
         c10::List<std::optional<at::Tensor>> v;
         v.reserve(l.n);
-        for (size_t k = 0; k < l.n; k++) v.push_back(l.p[k] ? std::optional<at::Tensor>(tensor_of(l.p[k])) : std::nullopt);
+        for (size_t k = 0; k < l.n; k++)
+          v.push_back(l.p[k] ? std::optional<at::Tensor>(tensor_of(l.p[k])) : std::nullopt);
         return c10::IValue(std::move(v));
       }
       if (a.want != Want::Tensors && a.want != Want::Any) mismatch(op, i, tag);
@@ -237,7 +244,8 @@ c10::IValue value_of(const Op& op, size_t i, const gs_frame* f, const uint64_t* 
     case GS_DEVICE: {
       if (a.want != Want::Device && a.want != Want::Any) mismatch(op, i, tag);
       const int index = static_cast<int>(w & 0xff);
-      return c10::IValue(c10::Device(static_cast<c10::DeviceType>(w >> 8), static_cast<c10::DeviceIndex>(index == 255 ? -1 : index)));
+      return c10::IValue(
+          c10::Device(static_cast<c10::DeviceType>(w >> 8), static_cast<c10::DeviceIndex>(index == 255 ? -1 : index)));
     }
     case GS_GENERATOR:
       if (a.want != Want::Generator && a.want != Want::Any) mismatch(op, i, tag);

@@ -34,7 +34,10 @@ struct Function {
 // Calls Go with tensors and takes what it gives back.
 std::vector<at::Tensor> call_go(uint64_t id, std::vector<at::Tensor>&& args, size_t nout) {
   Thread& t = thread();
-  if (t.calling) throw CallError("a graph with functions or hooks of Go must be run by Backward or Grad, not by an operator such as aten::_backward");
+  if (t.calling)
+    throw CallError(
+        "a graph with functions or hooks of Go must be run by Backward or Grad, not by an operator such as "
+        "aten::_backward");
   gs_result r;
   clear(r);
   put_tensors(r, std::move(args));
@@ -43,7 +46,10 @@ std::vector<at::Tensor> call_go(uint64_t id, std::vector<at::Tensor>&& args, siz
   const int kind = go_function(id, &r, out.data(), nout, &msg);
   std::vector<at::Tensor> results;
   results.reserve(nout);
-  for (uint64_t h : out) results.push_back(h ? at::Tensor(c10::intrusive_ptr<Impl, c10::UndefinedTensorImpl>::reclaim(reinterpret_cast<Impl*>(h))) : at::Tensor());
+  for (uint64_t h : out)
+    results.push_back(
+        h ? at::Tensor(c10::intrusive_ptr<Impl, c10::UndefinedTensorImpl>::reclaim(reinterpret_cast<Impl*>(h)))
+          : at::Tensor());
   if (kind != GS_OK) {
     GoError e(kind, msg ? msg : "an error in a Go function");
     free(msg);
@@ -90,7 +96,8 @@ size_t dead_functions(uint64_t* ids, size_t n) {
 
 uint64_t own(uint64_t h) { return h ? reinterpret_cast<uint64_t>(tensor_of(h).unsafeReleaseTensorImpl()) : 0; }
 
-gs_result node(uint64_t id, const uint64_t* inputs, size_t n, const uint64_t* outputs, size_t nout, const uint8_t* differentiable, const uint64_t* saved, size_t nsaved) {
+gs_result node(uint64_t id, const uint64_t* inputs, size_t n, const uint64_t* outputs, size_t nout,
+               const uint8_t* differentiable, const uint64_t* saved, size_t nsaved) {
   return guarded([&](gs_result& r) {
     auto f = std::make_shared<Function>(id);
     variable_list in;
@@ -159,7 +166,8 @@ gs_result accumulated(uint64_t h, uint64_t id) {
   return guarded([&](gs_result&) {
     auto hook = id ? std::make_unique<AfterAccumulation>(id) : nullptr;
     const at::Tensor t = tensor_of(h);
-    TORCH_CHECK(t.requires_grad() && t.is_leaf(), "a hook behind the accumulation of a gradient is for leaf tensors that require one");
+    TORCH_CHECK(t.requires_grad() && t.is_leaf(),
+                "a hook behind the accumulation of a gradient is for leaf tensors that require one");
     torch::autograd::impl::set_post_acc_grad_hooks(t, std::move(hook));
   });
 }

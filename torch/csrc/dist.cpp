@@ -59,7 +59,9 @@ gs_result tcp_store(const char* host, int port, int server, int workers, int64_t
 }
 
 gs_result prefix_store(uint64_t store, const char* prefix) {
-  return guarded([&](gs_result& r) { put(r, GS_INT, give<c10d::Store>(c10::make_intrusive<c10d::PrefixStore>(prefix, of<c10d::Store>(store)))); });
+  return guarded([&](gs_result& r) {
+    put(r, GS_INT, give<c10d::Store>(c10::make_intrusive<c10d::PrefixStore>(prefix, of<c10d::Store>(store))));
+  });
 }
 
 gs_result store_set(uint64_t store, const char* key, const uint8_t* value, size_t n) {
@@ -89,9 +91,9 @@ gs_result gloo_group(uint64_t store, int rank, int size, const char* where, int 
   return guarded([&](gs_result& r) {
     auto s = of<c10d::Store>(store);
     auto options = c10d::ProcessGroupGloo::Options::create(ms(timeout));
-    options->devices.push_back(
-        !*where ? c10d::ProcessGroupGloo::createDefaultDevice()
-                : is_host ? c10d::ProcessGroupGloo::createDeviceForHostname(where) : c10d::ProcessGroupGloo::createDeviceForInterface(where));
+    options->devices.push_back(!*where   ? c10d::ProcessGroupGloo::createDefaultDevice()
+                               : is_host ? c10d::ProcessGroupGloo::createDeviceForHostname(where)
+                                         : c10d::ProcessGroupGloo::createDeviceForInterface(where));
     auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(s, rank, size, options);
     backend->setSequenceNumberForGroup();
     auto group = c10::make_intrusive<c10d::ProcessGroup>(s, rank, size);
@@ -102,7 +104,10 @@ gs_result gloo_group(uint64_t store, int rank, int size, const char* where, int 
 }
 
 gs_result empty_group(uint64_t store, int rank, int size) {
-  return guarded([&](gs_result& r) { put(r, GS_INT, give<c10d::ProcessGroup>(c10::make_intrusive<c10d::ProcessGroup>(of<c10d::Store>(store), rank, size))); });
+  return guarded([&](gs_result& r) {
+    put(r, GS_INT,
+        give<c10d::ProcessGroup>(c10::make_intrusive<c10d::ProcessGroup>(of<c10d::Store>(store), rank, size)));
+  });
 }
 
 gs_result group_timeout(uint64_t group, int64_t timeout) {
@@ -119,7 +124,8 @@ gs_result group_free(uint64_t group) {
   return ended.msg ? ended : freed;
 }
 
-gs_result start(uint64_t group, int kind, const uint64_t* tensors, size_t n, const uint64_t* others, size_t nothers, int op, int root, int64_t timeout) {
+gs_result start(uint64_t group, int kind, const uint64_t* tensors, size_t n, const uint64_t* others, size_t nothers,
+                int op, int root, int64_t timeout) {
   return guarded([&](gs_result& r) {
     auto g = of<c10d::ProcessGroup>(group);
     c10::AutoGradMode no_grad(false);
@@ -198,10 +204,13 @@ gs_result sync(uint64_t group, const uint64_t* tensors, size_t n, int root) {
 }
 
 gs_result verify(uint64_t group, const uint64_t* params, size_t n) {
-  return guarded([&](gs_result&) { c10d::verify_params_across_processes(of<c10d::ProcessGroup>(group), list(params, n), std::nullopt); });
+  return guarded([&](gs_result&) {
+    c10d::verify_params_across_processes(of<c10d::ProcessGroup>(group), list(params, n), std::nullopt);
+  });
 }
 
-gs_result reducer(uint64_t group, const uint64_t* params, size_t n, int64_t first_bucket, int64_t bucket, int find_unused) {
+gs_result reducer(uint64_t group, const uint64_t* params, size_t n, int64_t first_bucket, int64_t bucket,
+                  int find_unused) {
   return guarded([&](gs_result& r) {
     auto p = list(params, n);
     const std::vector<bool> dense(n, false);
@@ -210,9 +219,11 @@ gs_result reducer(uint64_t group, const uint64_t* params, size_t n, int64_t firs
     auto buckets = std::get<0>(assigned);
     std::reverse(buckets.begin(), buckets.end()); // gradients become ready from the last layer to the first
     const size_t count = buckets.size();
-    auto* red = new c10d::Reducer(p, buckets, of<c10d::ProcessGroup>(group), dense, bucket, find_unused != 0, false, {}, first_bucket, false, false
+    auto* red = new c10d::Reducer(p, buckets, of<c10d::ProcessGroup>(group), dense, bucket, find_unused != 0, false, {},
+                                  first_bucket, false, false
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR > 10
-                                  , {} // caps of single buckets
+                                  ,
+                                  {} // caps of single buckets
 #endif
     );
     put(r, GS_INT, reinterpret_cast<uint64_t>(red));
@@ -239,11 +250,10 @@ gs_result reducer_free(uint64_t h) {
 
 extern "C" const gs_dist* gospml_dist_api(uint32_t abi) {
   if (abi != GOSPML_DIST_ABI) return nullptr;
-  static const gs_dist api = {
-      GOSPML_DIST_ABI, sizeof(gs_dist),
-      gs::tcp_store, gs::prefix_store, gs::store_set, gs::store_get, gs::store_add, gs::store_delete, gs::store_free,
-      gs::gloo_group, gs::empty_group, gs::group_timeout, gs::group_free,
-      gs::start, gs::wait, gs::done, gs::work_free,
-      gs::sync, gs::verify, gs::reducer, gs::prepare, gs::reducer_free};
+  static const gs_dist api = {GOSPML_DIST_ABI, sizeof(gs_dist),   gs::tcp_store,    gs::prefix_store, gs::store_set,
+                              gs::store_get,   gs::store_add,     gs::store_delete, gs::store_free,   gs::gloo_group,
+                              gs::empty_group, gs::group_timeout, gs::group_free,   gs::start,        gs::wait,
+                              gs::done,        gs::work_free,     gs::sync,         gs::verify,       gs::reducer,
+                              gs::prepare,     gs::reducer_free};
   return &api;
 }

@@ -28,7 +28,10 @@ Module& module_of(uint64_t h) {
   return *reinterpret_cast<Module*>(h);
 }
 
-c10::Device device_of(int d) { return c10::Device(static_cast<c10::DeviceType>(d >> 8), static_cast<c10::DeviceIndex>(static_cast<int8_t>(d & 0xff))); }
+c10::Device device_of(int d) {
+  return c10::Device(static_cast<c10::DeviceType>(d >> 8),
+                     static_cast<c10::DeviceIndex>(static_cast<int8_t>(d & 0xff)));
+}
 
 // Reads values from text.
 struct Reader {
@@ -69,7 +72,8 @@ struct Reader {
       case '(': {
         const auto t = type ? type->cast<c10::TupleType>() : nullptr;
         std::vector<IValue> v;
-        while (*at != ')') v.push_back(value(t && v.size() < t->elements().size() ? t->elements()[v.size()] : nullptr, depth + 1));
+        while (*at != ')')
+          v.push_back(value(t && v.size() < t->elements().size() ? t->elements()[v.size()] : nullptr, depth + 1));
         next();
         return c10::ivalue::Tuple::create(std::move(v));
       }
@@ -78,7 +82,9 @@ struct Reader {
         std::vector<IValue> v;
         while (*at != ']') v.push_back(value(t ? t->getElementType() : nullptr, depth + 1));
         next();
-        c10::impl::GenericList l(t ? t->getElementType() : v.empty() ? c10::TypePtr(c10::TensorType::get()) : v.front().type());
+        c10::impl::GenericList l(t           ? t->getElementType()
+                                 : v.empty() ? c10::TypePtr(c10::TensorType::get())
+                                             : v.front().type());
         for (auto& x : v) l.push_back(std::move(x));
         return l;
       }
@@ -90,8 +96,12 @@ struct Reader {
           v.emplace_back(std::move(key), value(t ? t->getValueType() : nullptr, depth + 1));
         }
         next();
-        c10::impl::GenericDict d(t ? t->getKeyType() : v.empty() ? c10::TypePtr(c10::StringType::get()) : v.front().first.type(),
-                                 t ? t->getValueType() : v.empty() ? c10::TypePtr(c10::TensorType::get()) : v.front().second.type());
+        c10::impl::GenericDict d(t           ? t->getKeyType()
+                                 : v.empty() ? c10::TypePtr(c10::StringType::get())
+                                             : v.front().first.type(),
+                                 t           ? t->getValueType()
+                                 : v.empty() ? c10::TypePtr(c10::TensorType::get())
+                                             : v.front().second.type());
         for (auto& x : v) d.insert_or_assign(std::move(x.first), std::move(x.second));
         return d;
       }
@@ -155,8 +165,9 @@ struct Writer {
   }
 };
 
-// ErrorReport::what is noexcept, but it looks up where a place in the code came from, in a pickle that is damaged in a damaged file, and the process
-// would end. So the words and the line of the code are taken one by one. They are private; an explicit instantiation may name them.
+// ErrorReport::what is noexcept, but it looks up where a place in the code came from, in a pickle that is damaged in a
+// damaged file, and the process would end. So the words and the line of the code are taken one by one. They are
+// private; an explicit instantiation may name them.
 std::string text_of(const torch::jit::ErrorReport& e);
 
 std::string text_of(const std::stringstream& words, const torch::jit::SourceRange& place) {
@@ -164,9 +175,7 @@ std::string text_of(const std::stringstream& words, const torch::jit::SourceRang
   if (!source || place.start() > source->size()) return words.str();
   try {
     return words.str() + ", at: " + source->get_line(source->lineno_for_offset(place.start())).str();
-  } catch (const std::exception&) {
-    return words.str();
-  }
+  } catch (const std::exception&) { return words.str(); }
 }
 
 template <auto words, auto place>
@@ -181,9 +190,7 @@ gs_result script_guarded(F&& f) {
   return guarded([&](gs_result& r) {
     try {
       f(r);
-    } catch (const torch::jit::ErrorReport& e) {
-      throw std::runtime_error("TorchScript: " + text_of(e));
-    }
+    } catch (const torch::jit::ErrorReport& e) { throw std::runtime_error("TorchScript: " + text_of(e)); }
   });
 }
 
@@ -210,7 +217,8 @@ gs_result methods(uint64_t h) {
   });
 }
 
-gs_result run(uint64_t h, const char* name, const char* args, size_t n, const uint64_t* tensors, size_t ntensors, uint32_t flags) {
+gs_result run(uint64_t h, const char* name, const char* args, size_t n, const uint64_t* tensors, size_t ntensors,
+              uint32_t flags) {
   return script_guarded([&](gs_result& r) {
     set_team(thread(), flags);
     const auto method = module_of(h).find_method(name);
@@ -218,7 +226,8 @@ gs_result run(uint64_t h, const char* name, const char* args, size_t n, const ui
     const auto& wanted = method->function().getSchema().arguments(); // the first is the module
     Reader in{args, args + n, tensors, ntensors};
     std::vector<IValue> stack;
-    while (in.at != in.end) stack.push_back(in.value(stack.size() + 1 < wanted.size() ? wanted[stack.size() + 1].type() : nullptr, 0));
+    while (in.at != in.end)
+      stack.push_back(in.value(stack.size() + 1 < wanted.size() ? wanted[stack.size() + 1].type() : nullptr, 0));
     Writer out;
     out.value((*method)(std::move(stack)), 0);
     put_tensors(r, std::move(out.tensors));
@@ -274,7 +283,8 @@ gs_result trace_begin(const char* names, size_t n, const uint64_t* tensors, size
   return guarded([&](gs_result& r) {
     namespace tracer = torch::jit::tracer;
     if (tracer::isTracing()) throw CallError("this thread is tracing already");
-    auto t = std::make_unique<Trace>(Trace{Module(c10::QualifiedName("__torch__.gospml.Model")), std::make_shared<tracer::TracingState>()});
+    auto t = std::make_unique<Trace>(
+        Trace{Module(c10::QualifiedName("__torch__.gospml.Model")), std::make_shared<tracer::TracingState>()});
     t->module.register_attribute("training", c10::BoolType::get(), false);
     std::vector<std::pair<std::vector<std::string>, at::Tensor>> held;
     std::istringstream lines(std::string(names, n));
@@ -287,8 +297,10 @@ gs_result trace_begin(const char* names, size_t n, const uint64_t* tensors, size
       Module at = t->module;
       for (size_t k = 0; k + 1 < path.size(); k++) at = child(at, path[k]);
       const auto x = tensor_of(tensors[i]);
-      if (line[0] == 'p') at.register_parameter(path.back(), x, false);
-      else at.register_buffer(path.back(), x);
+      if (line[0] == 'p')
+        at.register_parameter(path.back(), x, false);
+      else
+        at.register_buffer(path.back(), x);
       held.emplace_back(std::move(path), x);
     }
     auto& g = *t->state->graph;
@@ -358,6 +370,7 @@ gs_result save(uint64_t h, const char* files, size_t n) {
 
 extern "C" const gs_jit* gospml_jit_api(uint32_t abi) {
   if (abi != GOSPML_JIT_ABI) return nullptr;
-  static const gs_jit api = {GOSPML_JIT_ABI, sizeof(gs_jit), gs::load, gs::free_module, gs::methods, gs::run, gs::state, gs::train, gs::to, gs::trace_begin, gs::trace_end, gs::save};
+  static const gs_jit api = {GOSPML_JIT_ABI, sizeof(gs_jit), gs::load, gs::free_module, gs::methods,   gs::run,
+                             gs::state,      gs::train,      gs::to,   gs::trace_begin, gs::trace_end, gs::save};
   return &api;
 }

@@ -15,7 +15,8 @@ namespace gs {
 gs_result autocast_enter(int device_type, int on, int dtype) {
   return guarded([&](gs_result& r) {
     const auto d = static_cast<at::DeviceType>(device_type);
-    const uint64_t before = static_cast<uint64_t>(at::autocast::get_autocast_dtype(d)) << 1 | (at::autocast::is_autocast_enabled(d) ? 1 : 0);
+    const uint64_t before = static_cast<uint64_t>(at::autocast::get_autocast_dtype(d)) << 1 |
+                            (at::autocast::is_autocast_enabled(d) ? 1 : 0);
     if (on) {
       const auto t = static_cast<at::ScalarType>(dtype);
       TORCH_CHECK_VALUE(t == at::kBFloat16 || t == at::kHalf, "autocast runs in bfloat16 or float16, not in ", t);
@@ -58,7 +59,9 @@ gs_result set_flag(int which, int value) {
       case GS_FLAG_CUDNN_DETERMINISTIC: c.setDeterministicCuDNN(value != 0); break;
       case GS_FLAG_DETERMINISTIC: c.setDeterministicAlgorithms(value != 0, false); break;
       case GS_FLAG_ANOMALY: torch::autograd::AnomalyMode::set_enabled(value != 0, true); break;
-      case GS_FLAG_MATMUL_PRECISION: c.setFloat32MatmulPrecision(value == 0 ? "highest" : value == 1 ? "high" : "medium"); break;
+      case GS_FLAG_MATMUL_PRECISION:
+        c.setFloat32MatmulPrecision(value == 0 ? "highest" : value == 1 ? "high" : "medium");
+        break;
       default: throw CallError("no such flag");
     }
   });
@@ -90,7 +93,10 @@ struct Times {
 std::mutex profile_mutex;
 std::map<std::string, Times>* profile = nullptr; // while one runs
 
-int64_t now() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 struct Span : at::ObserverContext {
   int64_t start = now();

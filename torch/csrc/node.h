@@ -1,4 +1,5 @@
-// How autograd nodes are kept differs between versions of libtorch: in std::shared_ptr up to 2.11 at least, in c10::intrusive_ptr in 2.15.
+// How autograd nodes are kept differs between versions of libtorch: in std::shared_ptr up to 2.11 at least, in
+// c10::intrusive_ptr in 2.15.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>

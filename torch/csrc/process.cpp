@@ -138,7 +138,9 @@ const char* cpu_capability() {
 }
 
 gs_result config() {
-  return guarded([&](gs_result& r) { put(r, GS_STR, reinterpret_cast<uint64_t>(text_block(at::show_config() + at::get_parallel_info()))); });
+  return guarded([&](gs_result& r) {
+    put(r, GS_STR, reinterpret_cast<uint64_t>(text_block(at::show_config() + at::get_parallel_info())));
+  });
 }
 
 gs_result load_ops(const char* path) {
@@ -151,18 +153,72 @@ gs_result load_ops(const char* path) {
 
 extern "C" const gs_api* gospml_torch_api(uint32_t abi) {
   if (abi != GOSPML_TORCH_ABI) return nullptr;
-  static const gs_api api = {
-      GOSPML_TORCH_ABI, sizeof(gs_api), TORCH_VERSION,
-      gs::op, gs::call, gs::schema, gs::overloads,
-      gs::free_block, gs::release, gs::retain, gs::describe, gs::live,
-      gs::scope_begin, gs::scope_end, gs::scope_keep, gs::scope_drop,
-      gs::backward, gs::grad, gs::get_grads, gs::set_grad, gs::zero_grads, gs::set_requires_grad, gs::set_data, gs::grad_fn, gs::mode, gs::enter, gs::leave,
-      gs::manual_seed, gs::generator, gs::generator_free, gs::generator_seed, gs::generator_state, gs::generator_set_state,
-      gs::set_num_threads, gs::set_thread_threads, gs::num_threads, gs::parallel_threads, gs::heap_in_use, gs::cpu_capability, gs::config, gs::load_ops,
-      gs::set_go_function, gs::dead_functions, gs::own, gs::node, gs::hook, gs::unhook,
-      gs::autocast_enter, gs::autocast_leave, gs::autocast_state, gs::set_flag, gs::get_flag, gs::profile_begin, gs::profile_end,
-      gs::record_begin, gs::record_end, gs::record_cancel, gs::record_fail, gs::record_current, gs::record_plan, gs::record_outputs, gs::record_set, gs::replay, gs::record_text, gs::record_free,
-      gs::accumulated};
+  static const gs_api api = {GOSPML_TORCH_ABI,
+                             sizeof(gs_api),
+                             TORCH_VERSION,
+                             gs::op,
+                             gs::call,
+                             gs::schema,
+                             gs::overloads,
+                             gs::free_block,
+                             gs::release,
+                             gs::retain,
+                             gs::describe,
+                             gs::live,
+                             gs::scope_begin,
+                             gs::scope_end,
+                             gs::scope_keep,
+                             gs::scope_drop,
+                             gs::backward,
+                             gs::grad,
+                             gs::get_grads,
+                             gs::set_grad,
+                             gs::zero_grads,
+                             gs::set_requires_grad,
+                             gs::set_data,
+                             gs::grad_fn,
+                             gs::mode,
+                             gs::enter,
+                             gs::leave,
+                             gs::manual_seed,
+                             gs::generator,
+                             gs::generator_free,
+                             gs::generator_seed,
+                             gs::generator_state,
+                             gs::generator_set_state,
+                             gs::set_num_threads,
+                             gs::set_thread_threads,
+                             gs::num_threads,
+                             gs::parallel_threads,
+                             gs::heap_in_use,
+                             gs::cpu_capability,
+                             gs::config,
+                             gs::load_ops,
+                             gs::set_go_function,
+                             gs::dead_functions,
+                             gs::own,
+                             gs::node,
+                             gs::hook,
+                             gs::unhook,
+                             gs::autocast_enter,
+                             gs::autocast_leave,
+                             gs::autocast_state,
+                             gs::set_flag,
+                             gs::get_flag,
+                             gs::profile_begin,
+                             gs::profile_end,
+                             gs::record_begin,
+                             gs::record_end,
+                             gs::record_cancel,
+                             gs::record_fail,
+                             gs::record_current,
+                             gs::record_plan,
+                             gs::record_outputs,
+                             gs::record_set,
+                             gs::replay,
+                             gs::record_text,
+                             gs::record_free,
+                             gs::accumulated};
   static const bool once = [] {
     // Keep freed memory for the next step: returning it to the kernel costs page faults on every large temporary.
     if (!mallopt(M_MMAP_THRESHOLD, 1 << 30)) mallopt(M_MMAP_THRESHOLD, 32 << 20); // the most that an older glibc takes

@@ -1,7 +1,8 @@
 // Recording of a step: every operator that is called below autograd is taken down with its arguments.
 //
-// The dispatch key Fake, which libtorch reserves for code outside it, lies below autograd and above the kernels. While a step is
-// recorded it is included on the thread; its fallback writes the call down and goes on to the kernel, within which it is off.
+// The dispatch key Fake, which libtorch reserves for code outside it, lies below autograd and above the kernels. While
+// a step is recorded it is included on the thread; its fallback writes the call down and goes on to the kernel, within
+// which it is off.
 #include <ATen/EmptyTensor.h>
 #include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
@@ -53,28 +54,37 @@ bool indexes_by_number(const c10::OperatorHandle& op, const torch::jit::Stack& s
   const auto& list = s[s.size() - n + 1];
   if (!list.isList()) return false;
   for (const c10::IValue& v : list.toListRef())
-    if (v.isTensor() && v.toTensor().defined() && (v.toTensor().scalar_type() == at::kBool || v.toTensor().scalar_type() == at::kByte)) return false;
+    if (v.isTensor() && v.toTensor().defined() &&
+        (v.toTensor().scalar_type() == at::kBool || v.toTensor().scalar_type() == at::kByte))
+      return false;
   return true;
 }
 
 void check_kind(const c10::OperatorHandle& op, const torch::jit::Stack& s) {
   const size_t n = op.schema().arguments().size();
   if (op.hasTag(at::Tag::data_dependent_output))
-    refuse(op, "reads a value while a step is recorded; replays would not see the values of later steps. Return the tensor from the step and read it there");
+    refuse(op,
+           "reads a value while a step is recorded; replays would not see the values of later steps. Return the tensor "
+           "from the step and read it there");
   if (op.hasTag(at::Tag::dynamic_output_shape) && !indexes_by_number(op, s, n))
     refuse(op, "the shape of its result depends on values, and a recorded step has fixed shapes");
-  if (op.hasTag(at::Tag::inplace_view)) refuse(op, "changes the shape of a tensor in place, which a recorded step cannot repeat");
+  if (op.hasTag(at::Tag::inplace_view))
+    refuse(op, "changes the shape of a tensor in place, which a recorded step cannot repeat");
 }
 
 bool allocates(const std::string& name) {
-  static const std::unordered_set<std::string> names = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty", "aten::new_empty_strided"};
+  static const std::unordered_set<std::string> names = {"aten::empty",         "aten::empty_like",
+                                                        "aten::empty_strided", "aten::empty_permuted",
+                                                        "aten::new_empty",     "aten::new_empty_strided"};
   return names.count(name) != 0;
 }
 
 void check_plain(const c10::OperatorHandle& op, const at::Tensor& t) {
-  if (t.layout() != at::kStrided || !t.has_storage() || t.is_mkldnn()) refuse(op, "a tensor without plain storage (sparse and the like) cannot be recorded");
+  if (t.layout() != at::kStrided || !t.has_storage() || t.is_mkldnn())
+    refuse(op, "a tensor without plain storage (sparse and the like) cannot be recorded");
   if (!t.device().is_cpu()) refuse(op, "a tensor on " + t.device().str() + " in a step whose inputs are on the CPU");
-  if (t.is_conj() || t.is_neg()) refuse(op, "a lazily conjugated or negated tensor cannot be recorded; call ResolveConj or ResolveNeg");
+  if (t.is_conj() || t.is_neg())
+    refuse(op, "a lazily conjugated or negated tensor cannot be recorded; call ResolveConj or ResolveNeg");
   if (t.is_quantized()) refuse(op, "a quantized tensor cannot be recorded");
 }
 
@@ -86,7 +96,9 @@ int argument(Recorder& r, const c10::OperatorHandle& op, const at::Tensor& t) {
   if (p < 0) {
     const bool number = t.unsafeGetTensorImpl()->is_wrapped_number();
     if (!number && t.storage().nbytes() && r.allocated.count(t.storage().data()))
-      refuse(op, "reads a tensor that was made during the step but not by an operator; replays would read the same values for ever. Make it before, or pass it as an input");
+      refuse(op,
+             "reads a tensor that was made during the step but not by an operator; replays would read the same values "
+             "for ever. Make it before, or pass it as an input");
     p = static_cast<int>(rec.places.size());
     Place place(t.storage());
     place.kind = Place::External;
@@ -111,10 +123,13 @@ bool is_write(const c10::Argument& a) { return a.alias_info() && a.alias_info()-
 // Replaces tensors by nothing, so that the step's own references decide what is freed and done in place.
 void strip(Recorder& r, Call& c, int i, c10::IValue& v, bool write) {
   if (v.isTensor()) {
-    if (v.toTensor().defined()) c.uses.push_back({i, -1, argument(r, c.op, v.toTensor()), write});
-    else c.uses.push_back({i, -1, -1, write});
+    if (v.toTensor().defined())
+      c.uses.push_back({i, -1, argument(r, c.op, v.toTensor()), write});
+    else
+      c.uses.push_back({i, -1, -1, write});
     v = c10::IValue();
-  } else if (v.isList() && (v.isTensorList() || v.type()->castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::OptionalType)) {
+  } else if (v.isList() && (v.isTensorList() || v.type()->castRaw<c10::ListType>()->getElementType()->kind() ==
+                                                    c10::TypeKind::OptionalType)) {
     const auto elements = v.toListRef();
     bool any = v.isTensorList();
     for (const auto& e : elements) any = any || e.isTensor();
@@ -123,7 +138,10 @@ void strip(Recorder& r, Call& c, int i, c10::IValue& v, bool write) {
       const bool there = elements[k].isTensor() && elements[k].toTensor().defined();
       c.uses.push_back({i, static_cast<int>(k), there ? argument(r, c.op, elements[k].toTensor()) : -1, write});
     }
-    if (v.isTensorList()) v = c10::IValue(c10::List<at::Tensor>()); else v = c10::IValue(c10::List<std::optional<at::Tensor>>());
+    if (v.isTensorList())
+      v = c10::IValue(c10::List<at::Tensor>());
+    else
+      v = c10::IValue(c10::List<std::optional<at::Tensor>>());
   } else if (v.isStorage() || v.isObject() || v.isStream() || v.isCapsule() || v.isPyObject()) {
     refuse(c.op, "takes a " + v.tagKind() + ", which cannot be recorded");
   }
@@ -152,7 +170,9 @@ void intercept(const c10::OperatorHandle& op, c10::DispatchKeySet ks, torch::jit
   c10::impl::ExcludeDispatchKeyGuard off(key);
   const auto below = ks & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key);
   Recorder* r = recorder;
-  if (!r) throw std::runtime_error(c10::toString(op.operator_name()) + ": called from a thread of libtorch's while a step is recorded");
+  if (!r)
+    throw std::runtime_error(c10::toString(op.operator_name()) +
+                             ": called from a thread of libtorch's while a step is recorded");
   check_kind(op, *stack);
   const auto& schema = op.schema();
   const size_t n = schema.arguments().size();
@@ -207,7 +227,8 @@ void intercept(const c10::OperatorHandle& op, c10::DispatchKeySet ks, torch::jit
 // Adds one to step counts on the CPU, which optimizers otherwise do by hand.
 void advance(at::TensorList steps) {
   for (const at::Tensor& t : steps) {
-    TORCH_CHECK(t.is_cpu() && t.scalar_type() == at::kFloat && t.numel() == 1, "a step count is one float32 on the CPU");
+    TORCH_CHECK(t.is_cpu() && t.scalar_type() == at::kFloat && t.numel() == 1,
+                "a step count is one float32 on the CPU");
     ++*t.mutable_data_ptr<float>();
   }
 }
@@ -259,10 +280,15 @@ gs_result record_begin(uint64_t id, const uint64_t* inputs, size_t n) {
     for (size_t i = 0; i < n; i++) {
       const at::Tensor t = tensor_of(inputs[i]);
       if (!t.defined()) throw HandleError("input " + std::to_string(i) + " is a nil tensor");
-      if (t.layout() != at::kStrided || !t.has_storage() || !t.device().is_cpu()) throw CallError("input " + std::to_string(i) + " has no plain storage on the CPU");
-      if (t.requires_grad()) throw CallError("input " + std::to_string(i) + " requires a gradient; inputs of a recorded step are data, parameters are those that its function refers to");
+      if (t.layout() != at::kStrided || !t.has_storage() || !t.device().is_cpu())
+        throw CallError("input " + std::to_string(i) + " has no plain storage on the CPU");
+      if (t.requires_grad())
+        throw CallError("input " + std::to_string(i) +
+                        " requires a gradient; inputs of a recorded step are data, parameters are those that its "
+                        "function refers to");
       size_t bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.dtype().itemsize());
-      c10::Storage s(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, borrow(t), nullptr, false));
+      c10::Storage s(
+          c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, borrow(t), nullptr, false));
       Window w{static_cast<int>(i), t.scalar_type(), false, 0, t.sizes().vec(), t.strides().vec()};
       shown.push_back(show(s, w));
       Place p(s);
@@ -290,7 +316,8 @@ gs_result record_end(const uint64_t* outputs, size_t n) {
     if (!failure.empty()) throw std::runtime_error(failure);
     for (size_t i = 0; i < n; i++) {
       const at::Tensor t = tensor_of(outputs[i]);
-      if (t.defined() && rec->place(t.storage()) < 0) throw CallError("output " + std::to_string(i) + " was neither made by the step nor read by it");
+      if (t.defined() && rec->place(t.storage()) < 0)
+        throw CallError("output " + std::to_string(i) + " was neither made by the step nor read by it");
       rec->kept.push_back(t.defined() ? t.detach() : t);
     }
     put(g, GS_INT, reinterpret_cast<uint64_t>(rec.release()));

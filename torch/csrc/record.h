@@ -34,7 +34,8 @@ struct Place {
   bool undefined = false; // nothing has written it yet
   bool fixed = false;     // replays use one address: planned memory, or a storage that lives on outside
   int first = -1, last = -1; // calls that made it and used it last
-  explicit Place(const c10::Storage& s) : was(s.getWeakStorageImpl()), tensor(c10::intrusive_ptr<Impl, c10::UndefinedTensorImpl>()) {}
+  explicit Place(const c10::Storage& s)
+      : was(s.getWeakStorageImpl()), tensor(c10::intrusive_ptr<Impl, c10::UndefinedTensorImpl>()) {}
 };
 
 // A tensor as a window on a place.
@@ -107,7 +108,8 @@ struct Recording {
 // Modes of the thread that decide what a step does.
 uint64_t step_modes();
 
-// Turns what was taken down into something that can be replayed. All handles of the step's intermediate tensors are gone by now.
+// Turns what was taken down into something that can be replayed. All handles of the step's intermediate tensors are
+// gone by now.
 void plan(Recording& r);
 
 // A tensor over a storage.

@@ -23,12 +23,14 @@ uint64_t step_modes() {
 at::DataPtr borrow(const at::Tensor& t) {
   auto* s = t.storage().unsafeGetStorageImpl();
   c10::raw::intrusive_ptr::incref(s);
-  return {const_cast<void*>(t.const_data_ptr()), s, [](void* s) { c10::raw::intrusive_ptr::decref(static_cast<c10::StorageImpl*>(s)); }, t.device()};
+  return {const_cast<void*>(t.const_data_ptr()), s,
+          [](void* s) { c10::raw::intrusive_ptr::decref(static_cast<c10::StorageImpl*>(s)); }, t.device()};
 }
 
 at::Tensor show(const c10::Storage& s, const Window& w) {
   c10::Storage own = s;
-  at::Tensor t = at::detail::make_tensor<Impl>(std::move(own), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(w.type));
+  at::Tensor t = at::detail::make_tensor<Impl>(std::move(own), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                               c10::scalarTypeToTypeMeta(w.type));
   t.unsafeGetTensorImpl()->set_sizes_and_strides(w.sizes, w.strides, w.offset);
   if (w.number) t.unsafeGetTensorImpl()->set_wrapped_number(true);
   return t;
@@ -55,8 +57,10 @@ std::optional<c10::OperatorHandle> find_out_form(const c10::OperatorHandle& op) 
     bool same = true;
     for (size_t i = 0; same && i < other.size(); i++) {
       const auto* a = other[i].alias_info();
-      if (i < args.size()) same = !a && other[i].name() == args[i].name() && *other[i].type() == *args[i].type();
-      else same = a && a->isWrite() && other[i].type()->kind() == c10::TypeKind::TensorType;
+      if (i < args.size())
+        same = !a && other[i].name() == args[i].name() && *other[i].type() == *args[i].type();
+      else
+        same = a && a->isWrite() && other[i].type()->kind() == c10::TypeKind::TensorType;
     }
     if (same) return h;
   }
@@ -65,7 +69,8 @@ std::optional<c10::OperatorHandle> find_out_form(const c10::OperatorHandle& op) 
 
 std::optional<c10::OperatorHandle> out_form(const c10::OperatorHandle& op) {
   static std::mutex mutex;
-  static std::unordered_map<c10::OperatorName, std::optional<c10::OperatorHandle>> known; // looking through all operators takes a millisecond
+  static std::unordered_map<c10::OperatorName, std::optional<c10::OperatorHandle>>
+      known; // looking through all operators takes a millisecond
   std::lock_guard<std::mutex> lock(mutex);
   const auto it = known.find(op.operator_name());
   if (it != known.end()) return it->second;
@@ -74,8 +79,10 @@ std::optional<c10::OperatorHandle> out_form(const c10::OperatorHandle& op) {
 
 // Results that depend on no element of any tensor.
 bool constant(const c10::OperatorHandle& op) {
-  static const std::unordered_set<std::string> names = {"aten::ones_like", "aten::zeros_like", "aten::full_like", "aten::zeros", "aten::ones", "aten::full", "aten::scalar_tensor",
-                                                        "aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::arange", "aten::eye", "aten::linspace"};
+  static const std::unordered_set<std::string> names = {
+      "aten::ones_like", "aten::zeros_like",    "aten::full_like", "aten::zeros",    "aten::ones",
+      "aten::full",      "aten::scalar_tensor", "aten::new_zeros", "aten::new_ones", "aten::new_full",
+      "aten::arange",    "aten::eye",           "aten::linspace"};
   return names.count(op.operator_name().name) != 0;
 }
 
@@ -104,7 +111,9 @@ void arrange(Recording& r, const std::vector<int>& planned) {
   };
   constexpr size_t align = 64;
   std::vector<int> order = planned;
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return r.places[static_cast<size_t>(a)].bytes > r.places[static_cast<size_t>(b)].bytes; });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return r.places[static_cast<size_t>(a)].bytes > r.places[static_cast<size_t>(b)].bytes;
+  });
   std::vector<Block> set;
   std::vector<std::pair<int, size_t>> at;
   size_t total = 0;
@@ -131,22 +140,28 @@ void arrange(Recording& r, const std::vector<int>& planned) {
     Place& p = r.places[static_cast<size_t>(i)];
     at::DataPtr d = borrow(arena);
     void* context = d.release_context();
-    p.now = c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), p.bytes,
-                                                                at::DataPtr(static_cast<char*>(arena.mutable_data_ptr()) + offset, context, d.get_deleter(), at::kCPU), nullptr, false));
+    p.now = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), p.bytes,
+        at::DataPtr(static_cast<char*>(arena.mutable_data_ptr()) + offset, context, d.get_deleter(), at::kCPU), nullptr,
+        false));
   }
 }
 
 // Below autograd, without autocast: their work was recorded.
 struct Below {
-  c10::impl::ExcludeDispatchKeyGuard keys{c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset};
+  c10::impl::ExcludeDispatchKeyGuard keys{c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                          c10::autocast_dispatch_keyset};
   c10::AutoGradMode grad{false};
 };
 
 void bind(Recording& r, Call& c) {
   std::vector<std::vector<int>> lists(c.arguments.size());
   for (const Use& u : c.uses) {
-    if (u.element >= 0) lists[static_cast<size_t>(u.argument)].push_back(u.window);
-    else c.arguments[static_cast<size_t>(u.argument)] = u.window < 0 ? c10::IValue(at::Tensor()) : c10::IValue(r.bound[static_cast<size_t>(u.window)]);
+    if (u.element >= 0)
+      lists[static_cast<size_t>(u.argument)].push_back(u.window);
+    else
+      c.arguments[static_cast<size_t>(u.argument)] =
+          u.window < 0 ? c10::IValue(at::Tensor()) : c10::IValue(r.bound[static_cast<size_t>(u.window)]);
   }
   for (size_t i = 0; i < lists.size(); i++) {
     if (lists[i].empty()) continue;
@@ -156,7 +171,8 @@ void bind(Recording& r, Call& c) {
       c.arguments[i] = c10::IValue(std::move(v));
     } else {
       c10::List<std::optional<at::Tensor>> v;
-      for (int w : lists[i]) v.push_back(w < 0 ? std::optional<at::Tensor>() : std::optional<at::Tensor>(r.bound[static_cast<size_t>(w)]));
+      for (int w : lists[i])
+        v.push_back(w < 0 ? std::optional<at::Tensor>() : std::optional<at::Tensor>(r.bound[static_cast<size_t>(w)]));
       c.arguments[i] = c10::IValue(std::move(v));
     }
   }
@@ -170,7 +186,8 @@ void adopt(Recording& r, const Call& c, int at, int window, at::Tensor&& t, int&
   Place& p = r.places[static_cast<size_t>(w.place)];
   if (p.first != at) return; // a window on an argument
   const auto& s = t.storage();
-  TORCH_CHECK(t.sizes() == at::IntArrayRef(w.sizes) && t.strides() == at::IntArrayRef(w.strides) && t.storage_offset() == w.offset && t.scalar_type() == w.type && s.nbytes() == p.bytes,
+  TORCH_CHECK(t.sizes() == at::IntArrayRef(w.sizes) && t.strides() == at::IntArrayRef(w.strides) &&
+                  t.storage_offset() == w.offset && t.scalar_type() == w.type && s.nbytes() == p.bytes,
               c10::toString(c.op.operator_name()), ": gave a result of another shape than when the step was recorded");
   if (previous == w.place) return; // the second result in one storage
   previous = w.place;
@@ -199,14 +216,17 @@ void run(Recording& r, Call& c, int at, torch::jit::Stack& s) {
     }
   }
   s.clear();
-  for (int i : c.release) r.places[static_cast<size_t>(i)].now.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
+  for (int i : c.release)
+    r.places[static_cast<size_t>(i)].now.unsafeGetStorageImpl()->set_data_ptr_noswap(at::DataPtr(nullptr, at::kCPU));
 }
 
 } // namespace
 
 void plan(Recording& r) {
   const int n = static_cast<int>(r.calls.size());
-  auto place = [&](int window) -> Place& { return r.places[static_cast<size_t>(r.windows[static_cast<size_t>(window)].place)]; };
+  auto place = [&](int window) -> Place& {
+    return r.places[static_cast<size_t>(r.windows[static_cast<size_t>(window)].place)];
+  };
   for (int i = 0; i < n; i++) {
     for (const Use& u : r.calls[static_cast<size_t>(i)].uses)
       if (u.window >= 0) place(u.window).last = i;
@@ -252,7 +272,8 @@ void plan(Recording& r) {
         place(w).fixed = true;
         place(w).now = c10::Storage(); // by arrange
       } else {
-        place(w).now = c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), place(w).bytes, at::DataPtr(nullptr, at::kCPU), nullptr, false));
+        place(w).now = c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+            c10::StorageImpl::use_byte_size_t(), place(w).bytes, at::DataPtr(nullptr, at::kCPU), nullptr, false));
         if (c.how == Call::Make) r.calls[static_cast<size_t>(place(w).last)].release.push_back(p);
       }
     }
@@ -271,8 +292,10 @@ void plan(Recording& r) {
     if (!t.requires_grad() || !t.is_leaf() || !t.grad().defined()) continue;
     const int g = t.grad().has_storage() ? r.place(t.grad().storage()) : -1;
     if (g < 0) continue;
-    if (r.places[static_cast<size_t>(g)].kind == Place::Made) r.leaves.push_back({p.tensor, t.grad()});
-    else r.accumulated.push_back({p.tensor, WeakTensor(t.grad().getIntrusivePtr())});
+    if (r.places[static_cast<size_t>(g)].kind == Place::Made)
+      r.leaves.push_back({p.tensor, t.grad()});
+    else
+      r.accumulated.push_back({p.tensor, WeakTensor(t.grad().getIntrusivePtr())});
   }
   r.outputs = std::move(r.kept);
   r.place_of.clear();
@@ -292,7 +315,10 @@ bool holds(const Recording& r) {
   if (r.modes != step_modes()) return false;
   for (const Place& p : r.places) {
     if (p.kind != Place::External) continue;
-    if (const auto t = p.tensor.lock(); t && (!t->has_storage() || t->unsafe_storage().unsafeGetStorageImpl() != p.now.unsafeGetStorageImpl() || t->requires_grad() != p.wants)) return false;
+    if (const auto t = p.tensor.lock();
+        t && (!t->has_storage() || t->unsafe_storage().unsafeGetStorageImpl() != p.now.unsafeGetStorageImpl() ||
+              t->requires_grad() != p.wants))
+      return false;
   }
   for (const Accumulated& a : r.accumulated) {
     const auto t = a.tensor.lock();
@@ -310,7 +336,8 @@ int replay_steps(Recording& r, const uint64_t* inputs, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const Impl* t = reinterpret_cast<const Impl*>(inputs[i]);
     const Window& w = r.windows[static_cast<size_t>(r.inputs[i])];
-    if (!t || t->layout() != at::kStrided || !t->has_storage() || !t->device().is_cpu() || t->is_conj() || t->is_neg() || c10::typeMetaToScalarType(t->dtype()) != w.type || t->sizes() != at::IntArrayRef(w.sizes) ||
+    if (!t || t->layout() != at::kStrided || !t->has_storage() || !t->device().is_cpu() || t->is_conj() ||
+        t->is_neg() || c10::typeMetaToScalarType(t->dtype()) != w.type || t->sizes() != at::IntArrayRef(w.sizes) ||
         t->strides() != at::IntArrayRef(w.strides) || tensor_of(inputs[i]).requires_grad())
       return OTHER_INPUTS;
   }
@@ -318,7 +345,8 @@ int replay_steps(Recording& r, const uint64_t* inputs, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const at::Tensor t = tensor_of(inputs[i]);
     auto* s = r.places[i].now.unsafeGetStorageImpl();
-    if (s->data() != t.const_data_ptr() || s->data_ptr().get_context() != t.storage().unsafeGetStorageImpl()) s->set_data_ptr_noswap(borrow(t));
+    if (s->data() != t.const_data_ptr() || s->data_ptr().get_context() != t.storage().unsafeGetStorageImpl())
+      s->set_data_ptr_noswap(borrow(t));
   }
   Below below;
   torch::jit::Stack s;
@@ -358,7 +386,8 @@ gs_result record_outputs(uint64_t h) {
 gs_result record_set(uint64_t h, uint64_t call, uint32_t argument, double value) {
   return guarded([&](gs_result&) {
     auto& calls = of(h).calls;
-    if (call >= calls.size() || argument >= calls[call].arguments.size() || !calls[call].arguments[argument].isDouble()) throw CallError("a recorded step has no such number");
+    if (call >= calls.size() || argument >= calls[call].arguments.size() || !calls[call].arguments[argument].isDouble())
+      throw CallError("a recorded step has no such number");
     calls[call].arguments[argument] = c10::IValue(value);
   });
 }

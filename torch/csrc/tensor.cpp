@@ -22,9 +22,7 @@ uint64_t sole_bytes(Impl* t) {
   return i ? static_cast<uint64_t>(*i) : 0;
 }
 
-void drop(Impl* t) {
-  c10::intrusive_ptr<Impl, c10::UndefinedTensorImpl>::reclaim(t);
-}
+void drop(Impl* t) { c10::intrusive_ptr<Impl, c10::UndefinedTensorImpl>::reclaim(t); }
 
 bool contains(const char* s, const char* what) { return strstr(s, what) != nullptr; }
 
@@ -124,13 +122,9 @@ char* message(const char* s) {
 void fail_current(gs_result& r) noexcept {
   try {
     throw;
-  } catch (const CallError& e) {
-    fail(r, GS_ERR_CALL, e.what());
-  } catch (const HandleError& e) {
+  } catch (const CallError& e) { fail(r, GS_ERR_CALL, e.what()); } catch (const HandleError& e) {
     fail(r, GS_ERR_HANDLE, e.what());
-  } catch (const GoError& e) {
-    fail(r, e.kind, e.what());
-  } catch (const c10::OutOfMemoryError& e) {
+  } catch (const GoError& e) { fail(r, e.kind, e.what()); } catch (const c10::OutOfMemoryError& e) {
     fail(r, GS_ERR_OUT_OF_MEMORY, e.what_without_backtrace());
   } catch (const c10::IndexError& e) {
     fail(r, GS_ERR_INDEX, e.what_without_backtrace());
@@ -145,16 +139,15 @@ void fail_current(gs_result& r) noexcept {
   } catch (const c10::Error& e) {
     // The CPU allocator reports exhaustion as a plain error.
     const char* m = e.what_without_backtrace();
-    fail(r, contains(m, "can't allocate memory") || contains(m, "not enough memory") ? GS_ERR_OUT_OF_MEMORY : GS_ERR_RUNTIME, m);
+    fail(r,
+         contains(m, "can't allocate memory") || contains(m, "not enough memory") ? GS_ERR_OUT_OF_MEMORY
+                                                                                  : GS_ERR_RUNTIME,
+         m);
   } catch (const std::bad_alloc&) {
     fail(r, GS_ERR_OUT_OF_MEMORY, "out of memory");
-  } catch (const std::out_of_range& e) {
-    fail(r, GS_ERR_INDEX, e.what());
-  } catch (const std::exception& e) {
+  } catch (const std::out_of_range& e) { fail(r, GS_ERR_INDEX, e.what()); } catch (const std::exception& e) {
     fail(r, GS_ERR_RUNTIME, e.what());
-  } catch (...) {
-    fail(r, GS_ERR_INTERNAL, "an exception of unknown type");
-  }
+  } catch (...) { fail(r, GS_ERR_INTERNAL, "an exception of unknown type"); }
 }
 
 void free_block(void* p) { free(p); }
@@ -184,7 +177,8 @@ gs_result describe(uint64_t h, gs_desc* d) {
     const at::Tensor t = tensor_of(h);
     if (!t.defined()) throw CallError("describe: undefined tensor");
     const auto sizes = t.sizes();
-    if (sizes.size() > GS_MAX_DIMS) throw CallError("a tensor of " + std::to_string(sizes.size()) + " dimensions; at most 16 are supported");
+    if (sizes.size() > GS_MAX_DIMS)
+      throw CallError("a tensor of " + std::to_string(sizes.size()) + " dimensions; at most 16 are supported");
     memset(d, 0, sizeof *d);
     d->dtype = static_cast<int32_t>(t.scalar_type());
     const auto dev = t.device();

@@ -1,7 +1,8 @@
 // Calls without the boxed stack for operators of frequent signatures: saves a tenth of a small operator.
 //
-// An operator whose schema spells one of the signatures below gets an Unboxed at its look-up. A call whose frame does not
-// fit it exactly (a number for a tensor, a list's default, …) goes through the boxed stack, which converts or complains.
+// An operator whose schema spells one of the signatures below gets an Unboxed at its look-up. A call whose frame does
+// not fit it exactly (a number for a tensor, a list's default, …) goes through the boxed stack, which converts or
+// complains.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -31,36 +32,47 @@ struct Word {
 // A handle seen as a tensor without a reference of its own.
 union Borrowed {
   at::Tensor t;
-  explicit Borrowed(uint64_t h) : t(c10::intrusive_ptr<Impl, c10::UndefinedTensorImpl>::reclaim(reinterpret_cast<Impl*>(h))) {}
+  explicit Borrowed(uint64_t h)
+      : t(c10::intrusive_ptr<Impl, c10::UndefinedTensorImpl>::reclaim(reinterpret_cast<Impl*>(h))) {}
   Borrowed(const Borrowed& o) : Borrowed(reinterpret_cast<uint64_t>(o.t.unsafeGetTensorImpl())) {}
   ~Borrowed() {}
 };
 
-// In<A> reads one argument of C++ type A: its letter in a signature, whether a word fits, what holds it, what is passed.
-template <class A> struct In;
+// In<A> reads one argument of C++ type A: its letter in a signature, whether a word fits, what holds it, what is
+// passed.
+template <class A>
+struct In;
 
-template <> struct In<const at::Tensor&> {
+template <>
+struct In<const at::Tensor&> {
   static constexpr char letter = 'T';
   using Hold = Borrowed;
   static bool fits(const Word& x) { return x.tag == GS_TENSOR && x.w; }
   static Hold hold(const Word& x) { return Borrowed(x.w); }
   static const at::Tensor& pass(Hold& h) { return h.t; }
 };
-template <> struct In<at::Tensor&> : In<const at::Tensor&> {
+template <>
+struct In<at::Tensor&> : In<const at::Tensor&> {
   static constexpr char letter = 'M'; // written
   static at::Tensor& pass(Hold& h) { return h.t; }
 };
-template <> struct In<const std::optional<at::Tensor>&> {
+template <>
+struct In<const std::optional<at::Tensor>&> {
   static constexpr char letter = 'O';
   using Hold = std::optional<at::Tensor>;
-  static bool fits(const Word& x) { return x.tag == GS_NONE || (x.tag == GS_TENSOR && x.w) || (x.missing && x.missing->isNone()); }
+  static bool fits(const Word& x) {
+    return x.tag == GS_NONE || (x.tag == GS_TENSOR && x.w) || (x.missing && x.missing->isNone());
+  }
   static Hold hold(const Word& x) { return x.tag == GS_TENSOR ? Hold(tensor_of(x.w)) : std::nullopt; }
   static const Hold& pass(Hold& h) { return h; }
 };
-template <> struct In<const at::Scalar&> {
+template <>
+struct In<const at::Scalar&> {
   static constexpr char letter = 'S';
   using Hold = at::Scalar;
-  static bool fits(const Word& x) { return x.tag == GS_INT || x.tag == GS_DOUBLE || x.tag == GS_BOOL || (x.missing && x.missing->isScalar()); }
+  static bool fits(const Word& x) {
+    return x.tag == GS_INT || x.tag == GS_DOUBLE || x.tag == GS_BOOL || (x.missing && x.missing->isScalar());
+  }
   static Hold hold(const Word& x) {
     switch (x.tag) {
       case GS_INT: return static_cast<int64_t>(x.w);
@@ -71,63 +83,78 @@ template <> struct In<const at::Scalar&> {
   }
   static const at::Scalar& pass(Hold& h) { return h; }
 };
-template <> struct In<int64_t> {
+template <>
+struct In<int64_t> {
   static constexpr char letter = 'I';
   using Hold = int64_t;
   static bool fits(const Word& x) { return x.tag == GS_INT || (x.missing && x.missing->isInt()); }
   static Hold hold(const Word& x) { return x.tag == GS_INT ? static_cast<int64_t>(x.w) : x.missing->toInt(); }
   static int64_t pass(Hold& h) { return h; }
 };
-template <> struct In<c10::SymInt> : In<int64_t> {
+template <>
+struct In<c10::SymInt> : In<int64_t> {
   static constexpr char letter = 'Y';
   static c10::SymInt pass(Hold& h) { return h; }
 };
-template <> struct In<bool> {
+template <>
+struct In<bool> {
   static constexpr char letter = 'B';
   using Hold = bool;
   static bool fits(const Word& x) { return x.tag == GS_BOOL || (x.missing && x.missing->isBool()); }
   static Hold hold(const Word& x) { return x.tag == GS_BOOL ? x.w != 0 : x.missing->toBool(); }
   static bool pass(Hold& h) { return h; }
 };
-template <> struct In<at::IntArrayRef> {
+template <>
+struct In<at::IntArrayRef> {
   static constexpr char letter = 'l';
   using Hold = at::IntArrayRef;
   static bool fits(const Word& x) { return (x.tag & 0x7f) == GS_INTS; }
   static Hold hold(const Word& x) { return {reinterpret_cast<const int64_t*>(x.list), x.w >> 32}; }
   static at::IntArrayRef pass(Hold& h) { return h; }
 };
-template <> struct In<c10::SymIntArrayRef> : In<at::IntArrayRef> {
+template <>
+struct In<c10::SymIntArrayRef> : In<at::IntArrayRef> {
   static constexpr char letter = 'L';
   static c10::SymIntArrayRef pass(Hold& h) { return c10::fromIntArrayRefSlow(h); }
 };
-template <> struct In<at::OptionalIntArrayRef> : In<at::IntArrayRef> {
+template <>
+struct In<at::OptionalIntArrayRef> : In<at::IntArrayRef> {
   static constexpr char letter = 'P';
   static at::OptionalIntArrayRef pass(Hold& h) { return h; }
 };
-template <> struct In<std::optional<at::ScalarType>> {
+template <>
+struct In<std::optional<at::ScalarType>> {
   static constexpr char letter = 'd';
   using Hold = std::optional<at::ScalarType>;
   static bool fits(const Word& x) {
-    return x.tag == GS_NONE || (x.tag == GS_INT && x.w < static_cast<uint64_t>(at::ScalarType::NumOptions)) || (x.missing && x.missing->isNone());
+    return x.tag == GS_NONE || (x.tag == GS_INT && x.w < static_cast<uint64_t>(at::ScalarType::NumOptions)) ||
+           (x.missing && x.missing->isNone());
   }
   static Hold hold(const Word& x) { return x.tag == GS_INT ? Hold(static_cast<at::ScalarType>(x.w)) : std::nullopt; }
   static Hold pass(Hold& h) { return h; }
 };
 // Options that a frame has no words for yet: only their absence fits.
-template <class T, char Letter> struct Absent {
+template <class T, char Letter>
+struct Absent {
   static constexpr char letter = Letter;
   using Hold = std::optional<T>;
   static bool fits(const Word& x) { return x.tag == GS_NONE || (x.missing && x.missing->isNone()); }
   static Hold hold(const Word&) { return std::nullopt; }
   static Hold pass(Hold&) { return std::nullopt; }
 };
-template <> struct In<std::optional<at::Layout>> : Absent<at::Layout, 'y'> {};
-template <> struct In<std::optional<at::Device>> : Absent<at::Device, 'v'> {};
-template <> struct In<std::optional<bool>> : Absent<bool, 'b'> {};
-template <> struct In<std::optional<at::MemoryFormat>> : Absent<at::MemoryFormat, 'f'> {};
+template <>
+struct In<std::optional<at::Layout>> : Absent<at::Layout, 'y'> {};
+template <>
+struct In<std::optional<at::Device>> : Absent<at::Device, 'v'> {};
+template <>
+struct In<std::optional<bool>> : Absent<bool, 'b'> {};
+template <>
+struct In<std::optional<at::MemoryFormat>> : Absent<at::MemoryFormat, 'f'> {};
 
-template <class Sig> struct Call;
-template <class R, class... A> struct Call<R(A...)> final : Unboxed {
+template <class Sig>
+struct Call;
+template <class R, class... A>
+struct Call<R(A...)> final : Unboxed {
   static constexpr char letters[] = {In<A>::letter..., 0};
   c10::TypedOperatorHandle<R(A...)> op;
   explicit Call(const c10::OperatorHandle& h) : op(h.typed<R(A...)>()) {}
@@ -138,7 +165,8 @@ template <class R, class... A> struct Call<R(A...)> final : Unboxed {
 
  private:
   template <size_t... I>
-  bool go(const gs_frame* f, const uint64_t* far, const c10::IValue* const* defaults, gs_result& r, std::index_sequence<I...>) const {
+  bool go(const gs_frame* f, const uint64_t* far, const c10::IValue* const* defaults, gs_result& r,
+          std::index_sequence<I...>) const {
     const Word words[] = {word(f, far, defaults, I)...};
     if (!(In<A>::fits(words[I]) && ...)) return false;
     std::tuple<typename In<A>::Hold...> held{In<A>::hold(words[I])...};
@@ -181,9 +209,11 @@ inline std::unique_ptr<Unboxed> find_unboxed(const c10::OperatorHandle& h, const
       at::Tensor(T), at::Tensor(T, T), at::Tensor(T, T, T), at::Tensor(T, T, S), at::Tensor(T, S), at::Tensor(T, S, S),
       at::Tensor(T, T, T, S, S), at::Tensor(T, T, O), at::Tensor(T, int64_t), at::Tensor(T, int64_t, int64_t),
       at::Tensor(T, int64_t, c10::SymInt), at::Tensor(T, c10::SymIntArrayRef), at::Tensor(T, at::IntArrayRef),
-      at::Tensor(T, Dtype), at::Tensor(T, int64_t, Dtype), at::Tensor(T, at::OptionalIntArrayRef, bool, Dtype), at::Tensor(T, T, O, int64_t, c10::SymInt),
-      at::Tensor(c10::SymIntArrayRef, Dtype, Lay, Dev, Bool), at::Tensor(c10::SymIntArrayRef, Dtype, Lay, Dev, Bool, std::optional<at::MemoryFormat>),
-      at::Tensor&(at::Tensor&), at::Tensor&(at::Tensor&, T), at::Tensor&(at::Tensor&, T, S), at::Tensor&(at::Tensor&, S), at::Tensor&(at::Tensor&, S, S)>(h, letters, in_place);
+      at::Tensor(T, Dtype), at::Tensor(T, int64_t, Dtype), at::Tensor(T, at::OptionalIntArrayRef, bool, Dtype),
+      at::Tensor(T, T, O, int64_t, c10::SymInt), at::Tensor(c10::SymIntArrayRef, Dtype, Lay, Dev, Bool),
+      at::Tensor(c10::SymIntArrayRef, Dtype, Lay, Dev, Bool, std::optional<at::MemoryFormat>), at::Tensor&(at::Tensor&),
+      at::Tensor&(at::Tensor&, T), at::Tensor&(at::Tensor&, T, S), at::Tensor&(at::Tensor&, S),
+      at::Tensor&(at::Tensor&, S, S)>(h, letters, in_place);
 }
 
 } // namespace gs

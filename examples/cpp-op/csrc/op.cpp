@@ -1,4 +1,5 @@
-// An operator of one's own: softclip(x, limit) = limit · tanh(x / limit), which is x near 0 and never larger than the limit.
+// An operator of one's own: softclip(x, limit) = limit · tanh(x / limit), which is x near 0 and never larger than the
+// limit.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -28,7 +29,9 @@ at::Tensor softclip_cpu(const at::Tensor& x, double limit) {
 }
 
 at::Tensor softclip(const at::Tensor& x, double limit) {
-  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("example::softclip", "").typed<at::Tensor(const at::Tensor&, double)>();
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("example::softclip", "")
+                             .typed<at::Tensor(const at::Tensor&, double)>();
   return op.call(x, limit);
 }
 
@@ -40,7 +43,8 @@ struct SoftClip : torch::autograd::Function<SoftClip> {
     ctx->saved_data["limit"] = limit;
     return y;
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
     const at::Tensor y = ctx->get_saved_variables()[0] / ctx->saved_data["limit"].toDouble();
     return {grads[0] * (1 - y * y), at::Tensor()}; // written in operators, so second derivatives follow
   }

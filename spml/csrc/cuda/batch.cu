@@ -1,5 +1,5 @@
-// Losses whose terms depend on the whole batch: one pass over the entries, with the formulas of the CPU (spml/csrc/batch_math.h), and the rows of LAC's
-// contrast.
+// Losses whose terms depend on the whole batch: one pass over the entries, with the formulas of the CPU
+// (spml/csrc/batch_math.h), and the rows of LAC's contrast.
 #include "../loss_math.h"
 #include "../batch_math.h"
 #include "../batchwise.h"
@@ -25,15 +25,25 @@ using spml::cuda::Tensors;
 constexpr int kPack = 4; // elements that a thread moves at once
 
 template <class T>
-__device__ T widen(float x) { return static_cast<T>(x); }
+__device__ T widen(float x) {
+  return static_cast<T>(x);
+}
 template <class T>
-__device__ T widen(double x) { return static_cast<T>(x); }
+__device__ T widen(double x) {
+  return static_cast<T>(x);
+}
 template <class T>
-__device__ T widen(int8_t x) { return static_cast<T>(x); }
+__device__ T widen(int8_t x) {
+  return static_cast<T>(x);
+}
 template <class T>
-__device__ T widen(__half x) { return static_cast<T>(__half2float(x)); }
+__device__ T widen(__half x) {
+  return static_cast<T>(__half2float(x));
+}
 template <class T>
-__device__ T widen(__nv_bfloat16 x) { return static_cast<T>(__bfloat162float(x)); }
+__device__ T widen(__nv_bfloat16 x) {
+  return static_cast<T>(__bfloat162float(x));
+}
 template <class E, class T>
 __device__ E narrow(T x) {
   if constexpr (std::is_same_v<E, __half>)
@@ -110,7 +120,8 @@ __global__ void __launch_bounds__(kThreads) pass(const BatchLaunch l) {
   for (int i = 0; i < spml::cuda::kMaxParams; i++) {
     params[i] = l.params[i];
 #pragma unroll
-    for (int k = 0; k < spml::cuda::kMaxLates; k++) // no index that is known late, which would put the array into memory
+    for (int k = 0; k < spml::cuda::kMaxLates;
+         k++) // no index that is known late, which would put the array into memory
       if (k < l.lates && l.late[k].slot == i) params[i] = l.late[k].factor * *l.late[k].value;
   }
   F<T> f(params);
@@ -172,7 +183,9 @@ __global__ void __launch_bounds__(kThreads) tally(const spml::cuda::Tally t) {
   for (int k = 0; k < 3; k++) sums[k] = spml::cuda::block_sum<kThreads>(sums[k]);
   if (threadIdx.x) return;
   const double rows = static_cast<double>(t.count ? *t.count : t.rows), classes = static_cast<double>(t.classes);
-  const double terms = t.reduction == 1 ? rows * classes : rows, scale = t.reduction == 2 ? 1 : terms > 0 ? 1 / terms : 0;
+  const double terms = t.reduction == 1 ? rows * classes : rows, scale = t.reduction == 2 ? 1
+                                                                         : terms > 0      ? 1 / terms
+                                                                                          : 0;
   double* out = t.numbers + t.at;
   if (t.kind != Tally::kLoss) {
     out[0] = scale;
@@ -286,9 +299,11 @@ cudaError_t run_contrast(bool wide, void* s, const int64_t* id, int64_t n, doubl
   if (n > 0x7fffffff) return cudaErrorInvalidValue;
   if (n == 0) return cudaSuccess;
   if (wide)
-    spml::cuda::launch(contrast<double>, static_cast<unsigned>(n), kThreads, stream, static_cast<double*>(s), id, n, loss);
+    spml::cuda::launch(contrast<double>, static_cast<unsigned>(n), kThreads, stream, static_cast<double*>(s), id, n,
+                       loss);
   else
-    spml::cuda::launch(contrast<float>, static_cast<unsigned>(n), kThreads, stream, static_cast<float*>(s), id, n, loss);
+    spml::cuda::launch(contrast<float>, static_cast<unsigned>(n), kThreads, stream, static_cast<float*>(s), id, n,
+                       loss);
   return cudaGetLastError();
 }
 

@@ -1,7 +1,8 @@
-// The functions that loss_math.h asks for, of float32 on a card: its exponential, logarithm and reciprocal unit, polynomials where those have no digits.
-// Largest relative errors, with the units' own (2^-22; 2^-23 of the reciprocal): exp_neg and exp_any 2.4e-7 + |x|·6e-8, the absolute one of e^-x 4e-8 beyond
-// 2.4e-7·e^-x; log1p_unit 3.5e-7; expm1_neg 6e-7; reciprocal 1.2e-7. log_pos is exact to 2.5e-7 absolutely near 1, where its argument was rounded before, and
-// relatively beyond [1/2, 2].
+// The functions that loss_math.h asks for, of float32 on a card: its exponential, logarithm and reciprocal unit,
+// polynomials where those have no digits. Largest relative errors, with the units' own (2^-22; 2^-23 of the
+// reciprocal): exp_neg and exp_any 2.4e-7 + |x|·6e-8, the absolute one of e^-x 4e-8 beyond 2.4e-7·e^-x;
+// log1p_unit 3.5e-7; expm1_neg 6e-7; reciprocal 1.2e-7. log_pos is exact to 2.5e-7 absolutely near 1, where its
+// argument was rounded before, and relatively beyond [1/2, 2].
 #pragma once
 
 #if defined(GOSPML_EMULATED) // the units with the errors that they may have

@@ -15,7 +15,8 @@ namespace {
 
 using at::Tensor;
 
-Tensor normalize_cuda(const Tensor& pixels, const std::optional<Tensor>& flip, at::ArrayRef<double> mean, at::ArrayRef<double> std, at::ScalarType dtype, bool channels_last) {
+Tensor normalize_cuda(const Tensor& pixels, const std::optional<Tensor>& flip, at::ArrayRef<double> mean,
+                      at::ArrayRef<double> std, at::ScalarType dtype, bool channels_last) {
   const Images m = check_images(pixels, flip, mean, std, dtype, channels_last);
   const c10::cuda::CUDAGuard guard(pixels.device());
   Tensor out = empty_images(pixels, m, dtype);
@@ -50,7 +51,8 @@ Tensor pass(const Tensor& p, const Tensor& bounds, const Tensor& weights, bool r
 }
 
 // The tables are not read back: they come from spml/input, which makes them for the size of the pixels.
-Tensor resample_cuda(const Tensor& pixels, const Tensor& cb, const Tensor& cw, const Tensor& rb, const Tensor& rw, bool rows_first) {
+Tensor resample_cuda(const Tensor& pixels, const Tensor& cb, const Tensor& cw, const Tensor& rb, const Tensor& rw,
+                     bool rows_first) {
   check_resample(pixels, cb, cw, rb, rw);
   const c10::cuda::CUDAGuard guard(pixels.device());
   const Tensor p = pixels.contiguous();

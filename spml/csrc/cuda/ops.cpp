@@ -1,4 +1,5 @@
-// CUDA implementations of the operators x_fwd. Their schemas and autograd nodes are those of libgospml-ops-cpu.so, which has to be open first.
+// CUDA implementations of the operators x_fwd. Their schemas and autograd nodes are those of libgospml-ops-cpu.so,
+// which has to be open first.
 #include <ATen/ATen.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -27,8 +28,9 @@ cuda::Element element_of(at::ScalarType t) {
   }
 }
 
-std::tuple<Tensor, Tensor> forward(std::string_view op, Pointwise id, const Tensor& logits, const Tensor& labels, const Tensor& more, const double* params, int count,
-                                   int64_t reduction, const OptionalTensor& rows, bool want_grad) {
+std::tuple<Tensor, Tensor> forward(std::string_view op, Pointwise id, const Tensor& logits, const Tensor& labels,
+                                   const Tensor& more, const double* params, int count, int64_t reduction,
+                                   const OptionalTensor& rows, bool want_grad) {
   check_logits(op, logits);
   check_labels(op, "labels", labels, logits);
   if (more.defined()) check_labels(op, "the second labels", more, logits);
@@ -43,7 +45,8 @@ std::tuple<Tensor, Tensor> forward(std::string_view op, Pointwise id, const Tens
   }
   Tensor counts, counted;
   if (const Tensor& r = tensor_or_undefined(rows); r.defined()) {
-    TORCH_CHECK(r.dim() == 1 && r.size(0) == z.size(0), op, ": rows have shape ", r.sizes(), ", want [", z.size(0), "]");
+    TORCH_CHECK(r.dim() == 1 && r.size(0) == z.size(0), op, ": rows have shape ", r.sizes(), ", want [", z.size(0),
+                "]");
     TORCH_CHECK(r.device() == z.device(), op, ": rows are on ", r.device(), ", logits on ", z.device());
     counts = r.ne(0).to(at::kByte).contiguous();
     counted = counts.sum(at::kLong); // stays on the device: no waiting
@@ -82,17 +85,19 @@ struct Op;
 
 template <Pointwise Id, size_t... L, size_t... I>
 struct Op<Id, std::index_sequence<L...>, std::index_sequence<I...>> {
-  static std::tuple<Tensor, Tensor> cuda(const Tensor& z, Label<L>... labels, Double<I>... a, double eps, int64_t reduction, const OptionalTensor& rows, bool want_grad) {
+  static std::tuple<Tensor, Tensor> cuda(const Tensor& z, Label<L>... labels, Double<I>... a, double eps,
+                                         int64_t reduction, const OptionalTensor& rows, bool want_grad) {
     static constexpr const char* names[] = {
 #define X(name, F, labels, schema) "spml::" #name,
-        GOSPML_POINTWISE(X)
+      GOSPML_POINTWISE(X)
 #undef X
     };
     const double params[] = {a..., eps};
     static_assert(sizeof...(I) + 1 <= spml::cuda::kMaxParams);
     const Tensor* const y[] = {&labels...};
     static const Tensor none;
-    return forward(names[Id], Id, z, *y[0], sizeof...(L) > 1 ? *y[sizeof...(L) - 1] : none, params, sizeof...(I) + 1, reduction, rows, want_grad);
+    return forward(names[Id], Id, z, *y[0], sizeof...(L) > 1 ? *y[sizeof...(L) - 1] : none, params, sizeof...(I) + 1,
+                   reduction, rows, want_grad);
   }
 };
 
@@ -103,8 +108,9 @@ constexpr int count_parameters(const char* schema) {
 }
 
 TORCH_LIBRARY_IMPL(spml, GOSPML_DEVICE, m) {
-#define X(name, F, labels, schema) \
-  m.impl(#name "_fwd", TORCH_FN((Op<POINTWISE_##name, std::make_index_sequence<labels>, std::make_index_sequence<count_parameters(schema)>>::cuda)));
+#define X(name, F, labels, schema)                                                      \
+  m.impl(#name "_fwd", TORCH_FN((Op<POINTWISE_##name, std::make_index_sequence<labels>, \
+                                    std::make_index_sequence<count_parameters(schema)>>::cuda)));
   GOSPML_POINTWISE(X)
 #undef X
 }

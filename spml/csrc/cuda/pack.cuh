@@ -13,7 +13,9 @@ struct alignas(sizeof(T) * N) Pack {
 
 // Whether N elements from p on can be moved as one; so can those that nobody wants (nullptr).
 template <int N, class T>
-__device__ bool aligned(const T* p) { return reinterpret_cast<uintptr_t>(p) % (sizeof(T) * N) == 0; }
+__device__ bool aligned(const T* p) {
+  return reinterpret_cast<uintptr_t>(p) % (sizeof(T) * N) == 0;
+}
 
 // The first n of N elements; the others are zero.
 template <int N, class T>

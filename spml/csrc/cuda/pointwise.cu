@@ -1,4 +1,5 @@
-// One pass over logits and labels gives the terms' sum and the gradient. The formulas are those of the CPU: spml/csrc/loss.
+// One pass over logits and labels gives the terms' sum and the gradient. The formulas are those of the CPU:
+// spml/csrc/loss.
 #include "../loss_math.h"
 #include "losses.h" // of the table, by CMake
 #include "../pointwise.h"
@@ -13,14 +14,14 @@
 
 namespace {
 
+using spml::cuda::aligned;
 using spml::cuda::kChunk;
 using spml::cuda::kPerThread;
 using spml::cuda::kThreads;
 using spml::cuda::Launch;
+using spml::cuda::load;
 using spml::cuda::Pack;
 using spml::cuda::RowWalk;
-using spml::cuda::aligned;
-using spml::cuda::load;
 using spml::cuda::settle;
 using spml::cuda::store;
 using spml::cuda::usual;
@@ -49,16 +50,23 @@ __device__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
 template <class T>
 __device__ T narrow(float x);
 template <>
-__device__ float narrow<float>(float x) { return x; }
+__device__ float narrow<float>(float x) {
+  return x;
+}
 template <>
-__device__ __nv_bfloat16 narrow<__nv_bfloat16>(float x) { return __float2bfloat16_rn(x); }
+__device__ __nv_bfloat16 narrow<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
 template <class T>
-__device__ T narrow(double x) { return x; }
+__device__ T narrow(double x) {
+  return x;
+}
 
 // What the sum of the terms is multiplied by. The host knows it but where rows are masked.
 __device__ double scale_of(const Launch& l) {
   if (!l.count) return l.scale;
-  const double rows = static_cast<double>(*l.count), terms = l.reduction == 1 ? rows * static_cast<double>(l.classes) : rows;
+  const double rows = static_cast<double>(*l.count),
+               terms = l.reduction == 1 ? rows * static_cast<double>(l.classes) : rows;
   return l.reduction == 2 ? 1 : terms > 0 ? 1 / terms : 0;
 }
 
@@ -92,7 +100,7 @@ __global__ void __launch_bounds__(kThreads) pointwise(const Launch l, const F<ty
     return term<F, Labels, T>(f, widen(zs.v[j]), static_cast<T>(ys.v[j]), static_cast<T>(ws.v[j]));
   };
   if (packed && !l.counts) {
-#pragma unroll (N > 4 ? 1 : 2)
+#pragma unroll(N > 4 ? 1 : 2)
     for (int i = 0; i < kPerThread / N; i++) {
       const int64_t at = place(i);
       const auto zs = load<N>(z + at, N, true);
@@ -179,7 +187,8 @@ namespace spml::cuda {
 
 cudaError_t run(int id, const Launch& given) {
   Launch l = given;
-  const double rows = static_cast<double>(l.classes ? l.n / l.classes : 0), terms = l.reduction == 1 ? static_cast<double>(l.n) : rows;
+  const double rows = static_cast<double>(l.classes ? l.n / l.classes : 0),
+               terms = l.reduction == 1 ? static_cast<double>(l.n) : rows;
   l.scale = l.reduction == 2 ? 1 : terms > 0 ? 1 / terms : 0;
   const int64_t chunks = blocks(l.n);
   if (chunks > 0x7fffffff) return cudaErrorInvalidValue;

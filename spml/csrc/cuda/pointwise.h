@@ -1,4 +1,5 @@
-// What the CUDA kernels of the pointwise losses get. Plain declarations, for the kernels and for the operators that start them.
+// What the CUDA kernels of the pointwise losses get. Plain declarations, for the kernels and for the operators that
+// start them.
 #pragma once
 
 #include <cuda_runtime_api.h>

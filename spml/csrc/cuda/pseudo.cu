@@ -1,4 +1,5 @@
-// From softmaxes to pseudo-labels on the card: a block a photo aggregates the patches, compares thresholds and selects. The order of sums and the rule of ties are those of spml/csrc/pseudo.cpp.
+// From softmaxes to pseudo-labels on the card: a block a photo aggregates the patches, compares thresholds and selects.
+// The order of sums and the rule of ties are those of spml/csrc/pseudo.cpp.
 #include "pseudo.h"
 #include "launch.h"
 
@@ -13,8 +14,9 @@ constexpr int kBits = 8; // of a digit of the radix selection
 __device__ uint32_t digits_of(int32_t order) { return static_cast<uint32_t>(order) ^ 0x80000000u; }
 __device__ uint64_t digits_of(int64_t order) { return static_cast<uint64_t>(order) ^ 0x8000000000000000ull; }
 
-// Calls mark(c) for the lowest k of the classes with use(c), by key(c), ties to the lower class. All threads of the block call it; what the other threads wrote before is seen.
-// A radix selection finds the k-th key, 8 bits a round; then the classes are walked in strips of the block, and equal ones counted in order.
+// Calls mark(c) for the lowest k of the classes with use(c), by key(c), ties to the lower class. All threads of the
+// block call it; what the other threads wrote before is seen. A radix selection finds the k-th key, 8 bits a round;
+// then the classes are walked in strips of the block, and equal ones counted in order.
 template <class Key, class Use, class Mark>
 __device__ void each_lowest(int64_t classes, int64_t k, const Key& key, const Use& use, const Mark& mark) {
   using U = decltype(digits_of(key(int64_t{0})));
@@ -88,7 +90,8 @@ __global__ void __launch_bounds__(kThreadsOfPhoto) vlpl_photo(const VlplLaunch l
     const int64_t k = taken && static_cast<int64_t>(free) < l.negatives ? static_cast<int64_t>(free) : l.negatives;
     // What is marked is -1 from then on; whoever asks for it again asks about its own class alone.
     each_lowest(
-        l.classes, k, [&](int64_t c) { return spml::order_of(p[c]); }, [&](int64_t c) { return !taken || (!(p[c] > theta) && !taken[c]); }, [&](int64_t c) { out[c] = -1; });
+        l.classes, k, [&](int64_t c) { return spml::order_of(p[c]); },
+        [&](int64_t c) { return !taken || (!(p[c] > theta) && !taken[c]); }, [&](int64_t c) { out[c] = -1; });
   }
 }
 
@@ -126,7 +129,8 @@ __global__ void __launch_bounds__(kThreadsOfPhoto) damp_photo(const DampLaunch l
     __syncthreads();
     const auto all = [](int64_t) { return true; };
     each_lowest(
-        l.classes, l.top_k < l.classes ? l.top_k : l.classes, [&](int64_t c) { return ~spml::order_of(final[c]); }, all, [&](int64_t c) { before[c] = final[c] >= zeta; });
+        l.classes, l.top_k < l.classes ? l.top_k : l.classes, [&](int64_t c) { return ~spml::order_of(final[c]); }, all,
+        [&](int64_t c) { before[c] = final[c] >= zeta; });
     if (l.form == spml::kDampPaper) continue; // what follows is of all photos at once
     __syncthreads();
     for (int64_t c = threadIdx.x; c < l.classes; c += kThreadsOfPhoto) pseudo[c] = before[c];
@@ -136,7 +140,8 @@ __global__ void __launch_bounds__(kThreadsOfPhoto) damp_photo(const DampLaunch l
     const bool take = l.form != spml::kDampDefault;
     const int8_t low = l.form == spml::kDampCode ? 0 : -1;
     each_lowest(
-        l.classes, l.negatives, [&](int64_t c) { return spml::order_of(average[c]); }, all, [&](int64_t c) {
+        l.classes, l.negatives, [&](int64_t c) { return spml::order_of(average[c]); }, all,
+        [&](int64_t c) {
           if (take || (before[c] == 0 && !taken[c])) pseudo[c] = low;
         });
   }

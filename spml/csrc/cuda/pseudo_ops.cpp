@@ -1,4 +1,5 @@
-// CUDA implementations of spml::vlpl_labels and spml::damp_labels, whose schemas are those of libgospml-ops-cpu.so. The softmax is libtorch's, as in the composed forms.
+// CUDA implementations of spml::vlpl_labels and spml::damp_labels, whose schemas are those of libgospml-ops-cpu.so. The
+// softmax is libtorch's, as in the composed forms.
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -13,7 +14,8 @@ namespace {
 
 using at::Tensor;
 
-VlplLabels vlpl_cuda(const Tensor& cosines, const std::optional<Tensor>& observed, double tau, double theta, int64_t negatives) {
+VlplLabels vlpl_cuda(const Tensor& cosines, const std::optional<Tensor>& observed, double tau, double theta,
+                     int64_t negatives) {
   check_vlpl(cosines, observed, tau, negatives);
   const c10::cuda::CUDAGuard guard(cosines.device());
   const Tensor similarity = at::softmax(cosines.contiguous().div(tau), 1);
@@ -31,13 +33,16 @@ VlplLabels vlpl_cuda(const Tensor& cosines, const std::optional<Tensor>& observe
   return {pseudo, similarity};
 }
 
-DampLabels damp_cuda(const Tensor& global, const Tensor& patches, const Tensor& observed, double tau, double nu, int64_t top_k, double zeta, double negative, int64_t form) {
+DampLabels damp_cuda(const Tensor& global, const Tensor& patches, const Tensor& observed, double tau, double nu,
+                     int64_t top_k, double zeta, double negative, int64_t form) {
   check_damp(global, patches, observed, tau, top_k, negative, form);
   const c10::cuda::CUDAGuard guard(global.device());
-  const Tensor whole = at::softmax(global.contiguous().div(tau), 1), parts = at::softmax(patches.contiguous().div(tau), 2);
+  const Tensor whole = at::softmax(global.contiguous().div(tau), 1),
+               parts = at::softmax(patches.contiguous().div(tau), 2);
   const Tensor y = plain_observed(observed, global);
   const Tensor taken = y.eq(1).to(at::kByte).contiguous();
-  const Tensor seen = y.size(0) ? y.to(global.scalar_type()).argmax(1) : at::empty({0}, global.options().dtype(at::kLong));
+  const Tensor seen =
+      y.size(0) ? y.to(global.scalar_type()).argmax(1) : at::empty({0}, global.options().dtype(at::kLong));
   DampLabels out = empty_damp(global);
   auto& [labels, scores, local, tile] = out;
   cuda::DampLaunch l{};

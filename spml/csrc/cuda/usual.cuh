@@ -1,9 +1,11 @@
-// Functors of loss_math.h and batch_math.h compiled for their usual parameters: with whole powers and logarithms without epsilon as constants.
+// Functors of loss_math.h and batch_math.h compiled for their usual parameters: with whole powers and logarithms
+// without epsilon as constants.
 #pragma once
 
 namespace spml::cuda {
 
-// Makes the conditions on parameters constants, where Usual says that the parameters are the usual ones. It asks nothing: behind a question nvcc keeps the conditions.
+// Makes the conditions on parameters constants, where Usual says that the parameters are the usual ones. It asks
+// nothing: behind a question nvcc keeps the conditions.
 template <bool Usual, class F>
 __device__ void settle(F& f) {
   if constexpr (Usual) {

@@ -1,4 +1,5 @@
-// AN whose unknown labels count only where the second labels are `keep`: IUN with the full labels (0), EN with its mask (1).
+// AN whose unknown labels count only where the second labels are `keep`: IUN with the full labels (0), EN with its mask
+// (1).
 #pragma once
 
 template <class V>

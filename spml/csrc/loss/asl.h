@@ -5,7 +5,14 @@ template <class V>
 struct Asl : Logs<V> {
   double gamma_pos, gamma_neg, margin, clamp;
   bool detach, shifted; // margin > 0
-  GOSPML_FN explicit Asl(const double* a) : Logs<V>(a[5]), gamma_pos(a[0]), gamma_neg(a[1]), margin(a[2]), clamp(a[4]), detach(a[3] != 0), shifted(a[2] > 0) {}
+  GOSPML_FN explicit Asl(const double* a)
+      : Logs<V>(a[5]),
+        gamma_pos(a[0]),
+        gamma_neg(a[1]),
+        margin(a[2]),
+        clamp(a[4]),
+        detach(a[3] != 0),
+        shifted(a[2] > 0) {}
   GOSPML_FN bool common() {
     if (!this->exact || gamma_pos != 0 || gamma_neg != 2 || clamp > 0 || !shifted || !detach) return false;
     constants();

@@ -10,6 +10,7 @@ struct Em : Logs<V> {
     const auto pos = y == V(1);
     const auto known = either(pos, y == V(-1));
     const Side<V> s(c, pos, this->exact);
-    return {select(known, s.value, a * c.entropy(this->exact)), select(known, s.by_logit(pos, s.slope), a * c.dentropy(z, this->exact))};
+    return {select(known, s.value, a * c.entropy(this->exact)),
+            select(known, s.by_logit(pos, s.slope), a * c.dentropy(z, this->exact))};
   }
 };

@@ -5,7 +5,8 @@ template <class V>
 struct Focal : Logs<V> {
   double gamma;
   V slope, pos_weight, neg_weight;
-  GOSPML_FN explicit Focal(const double* a) : Logs<V>(a[4]), gamma(a[0]), slope(V(a[3] != 0 ? 0 : a[0])), pos_weight(V(a[1])), neg_weight(V(a[2])) {}
+  GOSPML_FN explicit Focal(const double* a)
+      : Logs<V>(a[4]), gamma(a[0]), slope(V(a[3] != 0 ? 0 : a[0])), pos_weight(V(a[1])), neg_weight(V(a[2])) {}
   GOSPML_FN bool common() {
     if (!this->exact || gamma != 2) return false;
     constants();

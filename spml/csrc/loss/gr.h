@@ -1,11 +1,20 @@
-// Generalised robust loss: v·[k̂·(1-p^q2)/q2 + (1-k̂)·(1-n^q3)/q3] for unknown labels, with constant k̂ = σ(w·p+b), v = e^(-(p-μ)²/2σ²).
+// Generalised robust loss: v·[k̂·(1-p^q2)/q2 + (1-k̂)·(1-n^q3)/q3] for unknown labels, with constant k̂ = σ(w·p+b), v =
+// e^(-(p-μ)²/2σ²).
 #pragma once
 
 template <class V>
 struct Gr : Logs<V> {
   Surrogate<V> s1, s2, s3;
   V w, b, mu, inverse;
-  GOSPML_FN explicit Gr(const double* a) : Logs<V>(a[7]), s1(a[4]), s2(a[5]), s3(a[6]), w(V(-a[0])), b(V(-a[1])), mu(V(a[2])), inverse(V(0.7071067811865476 / a[3])) {}
+  GOSPML_FN explicit Gr(const double* a)
+      : Logs<V>(a[7]),
+        s1(a[4]),
+        s2(a[5]),
+        s3(a[6]),
+        w(V(-a[0])),
+        b(V(-a[1])),
+        mu(V(a[2])),
+        inverse(V(0.7071067811865476 / a[3])) {}
   GOSPML_FN bool common() {
     if (!this->exact || s1.at != 0 || s2.at == 0 || s2.at == 1 || s3.at != 1) return false;
     constants();

@@ -1,11 +1,13 @@
-// Hill: focal with margin, (1-p_m)^γ·(-log p_m) with p_m = σ(z-m), where y = 1, sp where y = -1, else (λ-p)·p². margin = γ = 0 is plain sn.
+// Hill: focal with margin, (1-p_m)^γ·(-log p_m) with p_m = σ(z-m), where y = 1, sp where y = -1, else (λ-p)·p². margin
+// = γ = 0 is plain sn.
 #pragma once
 
 template <class V>
 struct Hill : Logs<V> {
   double gamma;
   V margin, slope, lam;
-  GOSPML_FN explicit Hill(const double* a) : Logs<V>(a[3]), gamma(a[1]), margin(V(a[0])), slope(V(a[1])), lam(V(a[2])) {}
+  GOSPML_FN explicit Hill(const double* a)
+      : Logs<V>(a[3]), gamma(a[1]), margin(V(a[0])), slope(V(a[1])), lam(V(a[2])) {}
   GOSPML_FN bool common() {
     if (!this->exact || gamma != 2) return false;
     constants();

@@ -1,6 +1,9 @@
 // Known negatives and groups: second labels q are the scores of the photo's group, below 0 where it has none.
-//   base 0: sn where y = 1, a·sp where y = -1, unknown·sp elsewhere        1: the same, but unknown·H(p) elsewhere and exact sn and sp
-//        2: τ·sn + (1-τ)·sp, τ = 1 - target where y = 1, else target       3: (a-1)·sp where y = -1, which is what a adds to another loss
+//   base 0: sn where y = 1, a·sp where y = -1, unknown·sp elsewhere
+//   base 1: the same, but unknown·H(p) elsewhere and exact sn and sp
+//   base 2: τ·sn + (1-τ)·sp, τ = 1 - target where y = 1, else target
+//   base 3: (a-1)·sp where y = -1, which is what a adds to another loss
+//
 // plus b·sp (exact) where y = -1 and group·(q·sn + (1-q)·sp) (exact).
 #pragma once
 
@@ -10,7 +13,14 @@ struct L48 : Logs<V> {
   V unknown, target, a, b, group;
   bool grouped;
   GOSPML_FN explicit L48(const double* p)
-      : Logs<V>(p[6]), base(static_cast<int>(p[0])), unknown(V(p[1])), target(V(p[2])), a(V(p[3])), b(V(p[4])), group(V(p[5])), grouped(p[5] != 0) {}
+      : Logs<V>(p[6]),
+        base(static_cast<int>(p[0])),
+        unknown(V(p[1])),
+        target(V(p[2])),
+        a(V(p[3])),
+        b(V(p[4])),
+        group(V(p[5])),
+        grouped(p[5] != 0) {}
   GOSPML_FN Term<V> operator()(V z, V y, V q) const {
     const auto c = this->ce(z);
     const auto pos = y == V(1), neg = y == V(-1);

@@ -1,4 +1,5 @@
-// SPLC: focal⁺ of z-m where y = 1 and of z-m' where y = 0 and σ(z) > τ, else focal⁻ of z, or Hill's branches for unknown and known negatives.
+// SPLC: focal⁺ of z-m where y = 1 and of z-m' where y = 0 and σ(z) > τ, else focal⁻ of z, or Hill's branches for
+// unknown and known negatives.
 #pragma once
 
 template <class V>
@@ -13,7 +14,14 @@ struct Splc : Logs<V> {
     return log_pos(tau / (1 - tau));
   }
   GOSPML_FN explicit Splc(const double* a)
-      : Logs<V>(a[6]), gamma(a[2]), hill(a[4] != 0), threshold(V(logit(a[0]))), margin(V(a[1])), corrected_margin(V(a[3])), slope(V(a[2])), lam(V(a[5])) {}
+      : Logs<V>(a[6]),
+        gamma(a[2]),
+        hill(a[4] != 0),
+        threshold(V(logit(a[0]))),
+        margin(V(a[1])),
+        corrected_margin(V(a[3])),
+        slope(V(a[2])),
+        lam(V(a[5])) {}
   GOSPML_FN bool common() {
     if (!this->exact || gamma != 2 || hill) return false;
     constants();
@@ -31,7 +39,8 @@ struct Splc : Logs<V> {
     const auto pos = either(observed, corrected);
     const auto c = this->ce(z - off);
     const Side<V> s(c, pos, this->exact);
-    const V f = power(s.x, s.lx, gamma), value = f * s.value, grad = s.by_logit(pos, f * (s.slope + slope * s.rest * s.value));
+    const V f = power(s.x, s.lx, gamma), value = f * s.value,
+            grad = s.by_logit(pos, f * (s.slope + slope * s.rest * s.value));
     if (!hill) return {value, grad};
     const V p2 = c.p * c.p;
     const auto neg = y == V(-1);

@@ -56,8 +56,8 @@ enum {
 #define GS_MAX_DIMS 16
 
 /* Arguments and results of one operator call. It holds no pointers, so it lives on the Go stack. A list's word is
- * offset | length << 32. A call that succeeds overwrites n, tag and w with its results; one that fails leaves them. Results
- * that alias a written argument (in-place, out=) are dropped: the caller has them. */
+ * offset | length << 32. A call that succeeds overwrites n, tag and w with its results; one that fails leaves them.
+ * Results that alias a written argument (in-place, out=) are dropped: the caller has them. */
 typedef struct {
   uint32_t n;
   uint32_t used;  /* words of `data` in use */
@@ -75,7 +75,7 @@ enum { GS_CONTENDED = 1 };
 
 typedef struct {
   int64_t kind;
-  char *msg; /* error text; free with free_block */
+  char* msg; /* error text; free with free_block */
 } gs_error;
 
 /* Result of the calls that are no operator; fields as in gs_frame. */
@@ -87,7 +87,7 @@ typedef struct {
   uint64_t bytes;
   uint32_t scope;
   uint32_t slot;
-  char *msg;
+  char* msg;
 } gs_result;
 
 typedef struct {
@@ -113,12 +113,14 @@ enum {
   GS_F_VIEW = 32
 };
 
-/* Thread-local modes. Inside each, as inside a scope, the number of threads of a call is fixed; GS_MODE_STEADY does nothing else. */
+/* Thread-local modes. Inside each, as inside a scope, the number of threads of a call is fixed; GS_MODE_STEADY does
+ * nothing else. */
 enum { GS_MODE_GRAD = 0, GS_MODE_INFERENCE = 1, GS_MODE_STEADY = 2 };
 
-/* A function of Go's that a graph calls: args holds its tensors (GS_TENSORS, owned as results are), which Go takes; it writes
- * owned references, or 0, to out. It returns 0, or the kind of the error, whose text (malloc) it leaves in msg. */
-typedef int32_t (*gs_go_function)(uint64_t id, gs_result *args, uint64_t *out, size_t nout, char **msg);
+/* A function of Go's that a graph calls: args holds its tensors (GS_TENSORS, owned as results are), which Go takes; it
+ * writes owned references, or 0, to out. It returns 0, or the kind of the error, whose text (malloc) it leaves in msg.
+ */
+typedef int32_t (*gs_go_function)(uint64_t id, gs_result* args, uint64_t* out, size_t nout, char** msg);
 
 /* Switches of the process. */
 enum {
@@ -133,98 +135,104 @@ enum {
 typedef struct {
   uint32_t abi;
   uint32_t size; /* sizeof(gs_api) of the library */
-  const char *torch_version; /* compiled against */
+  const char* torch_version; /* compiled against */
 
   /* Operators. */
-  gs_result (*op)(const char *name, const char *overload); /* w[0] = operator, cached for ever */
-  gs_error (*call)(uint64_t op, gs_frame *f, const uint64_t *far);
+  gs_result (*op)(const char* name, const char* overload); /* w[0] = operator, cached for ever */
+  gs_error (*call)(uint64_t op, gs_frame* f, const uint64_t* far);
   gs_result (*schema)(uint64_t op);                         /* w[0] = block with the text (GS_STR: length, bytes) */
-  gs_result (*overloads)(const char *name);                 /* the same: names, one a line */
+  gs_result (*overloads)(const char* name);                 /* the same: names, one a line */
 
   /* Handles. */
-  void (*free_block)(void *p);
-  uint64_t (*release)(const uint64_t *h, size_t n); /* returns bytes of storage that went with them */
-  gs_result (*retain)(uint64_t h);                  /* another handle of the same tensor, owned by the current scope */
-  gs_result (*describe)(uint64_t h, gs_desc *out);
+  void (*free_block)(void* p);
+  uint64_t (*release)(const uint64_t* h, size_t n); /* returns bytes of storage that went with them */
+  gs_result (*retain)(uint64_t h); /* another handle of the same tensor, owned by the current scope */
+  gs_result (*describe)(uint64_t h, gs_desc* out);
   int64_t (*live)(void);
 
   /* Scopes: thread-local, nested. A handle is named with the id of its scope and its place there. */
   void (*scope_begin)(uint32_t id);
   void (*scope_end)(void); /* frees what the innermost scope holds */
-  gs_result (*scope_keep)(uint32_t id, uint32_t slot, uint64_t h); /* moves to the next outer scope; n = 0: not of a scope of this thread */
-  int32_t (*scope_drop)(uint32_t id, uint32_t slot, uint64_t h);   /* frees early; 0: not of a scope of this thread */
+  gs_result (*scope_keep)(uint32_t id, uint32_t slot,
+                          uint64_t h); /* moves to the next outer scope; n = 0: not of a scope of this thread */
+  int32_t (*scope_drop)(uint32_t id, uint32_t slot, uint64_t h); /* frees early; 0: not of a scope of this thread */
 
   /* Autograd. Lists as (pointer, length). */
-  gs_result (*backward)(const uint64_t *roots, size_t n, const uint64_t *grads, const uint64_t *inputs, size_t ninputs,
+  gs_result (*backward)(const uint64_t* roots, size_t n, const uint64_t* grads, const uint64_t* inputs, size_t ninputs,
                         int retain, int create, uint32_t flags);
-  gs_result (*grad)(const uint64_t *outputs, size_t n, const uint64_t *inputs, size_t ninputs, const uint64_t *grad_outputs,
-                    int retain, int create, int allow_unused, uint32_t flags);
-  gs_result (*get_grads)(const uint64_t *h, size_t n); /* GS_TENSORS, 0 where there is none */
-  gs_result (*set_grad)(uint64_t h, uint64_t grad);    /* grad 0 clears */
-  gs_result (*zero_grads)(const uint64_t *h, size_t n, int set_to_none);
+  gs_result (*grad)(const uint64_t* outputs, size_t n, const uint64_t* inputs, size_t ninputs,
+                    const uint64_t* grad_outputs, int retain, int create, int allow_unused, uint32_t flags);
+  gs_result (*get_grads)(const uint64_t* h, size_t n); /* GS_TENSORS, 0 where there is none */
+  gs_result (*set_grad)(uint64_t h, uint64_t grad); /* grad 0 clears */
+  gs_result (*zero_grads)(const uint64_t* h, size_t n, int set_to_none);
   gs_result (*set_requires_grad)(uint64_t h, int on);
-  gs_result (*set_data)(uint64_t h, uint64_t source);  /* x.data = source */
-  gs_result (*grad_fn)(uint64_t h);                    /* block with the name; n = 0 for a leaf */
+  gs_result (*set_data)(uint64_t h, uint64_t source); /* x.data = source */
+  gs_result (*grad_fn)(uint64_t h); /* block with the name; n = 0 for a leaf */
   int (*mode)(int which);
-  gs_result (*enter)(int which, int on);     /* w[0] = what leave wants; strictly nested with leave */
+  gs_result (*enter)(int which, int on); /* w[0] = what leave wants; strictly nested with leave */
   gs_result (*leave)(int which, int before);
 
   /* Random numbers; generator 0 = the default CPU generator. */
   gs_result (*manual_seed)(uint64_t seed);
-  gs_result (*generator)(uint64_t seed);            /* w[0] = new CPU generator */
+  gs_result (*generator)(uint64_t seed); /* w[0] = new CPU generator */
   void (*generator_free)(uint64_t g);
   gs_result (*generator_seed)(uint64_t g, uint64_t seed);
-  gs_result (*generator_state)(uint64_t g);         /* tensor uint8 */
+  gs_result (*generator_state)(uint64_t g); /* tensor uint8 */
   gs_result (*generator_set_state)(uint64_t g, uint64_t state);
 
   /* Process. */
-  gs_result (*set_num_threads)(int n);      /* intra-op threads of the process */
-  gs_result (*set_thread_threads)(int n);   /* of this OS thread only */
+  gs_result (*set_num_threads)(int n); /* intra-op threads of the process */
+  gs_result (*set_thread_threads)(int n); /* of this OS thread only */
   int (*num_threads)(void);
-  int (*parallel_threads)(void);            /* distinct threads that a parallel_for of 64 chunks really used */
-  int64_t (*heap_in_use)(void);             /* bytes that malloc has handed out (mallinfo2) */
-  const char *(*cpu_capability)(void);
-  gs_result (*config)(void);                /* block with libtorch's build description */
-  gs_result (*load_ops)(const char *path);  /* dlopen of an operator library, RTLD_GLOBAL */
+  int (*parallel_threads)(void); /* distinct threads that a parallel_for of 64 chunks really used */
+  int64_t (*heap_in_use)(void); /* bytes that malloc has handed out (mallinfo2) */
+  const char* (*cpu_capability)(void);
+  gs_result (*config)(void); /* block with libtorch's build description */
+  gs_result (*load_ops)(const char* path); /* dlopen of an operator library, RTLD_GLOBAL */
 
   /* Go functions in graphs. Ids name them; those whose last user is gone are handed out by dead_functions. */
   void (*set_go_function)(gs_go_function f);
-  size_t (*dead_functions)(uint64_t *ids, size_t n);
-  uint64_t (*own)(uint64_t h);                       /* one more reference, of no scope, for `out` of gs_go_function */
-  gs_result (*node)(uint64_t id, const uint64_t *inputs, size_t n, const uint64_t *outputs, size_t nout, const uint8_t *differentiable,
-                    const uint64_t *saved, size_t nsaved); /* GS_TENSORS: the outputs with a history; n = 0: nothing requires grad */
-  gs_result (*hook)(uint64_t h, uint64_t id);        /* w[0] = its position */
+  size_t (*dead_functions)(uint64_t* ids, size_t n);
+  uint64_t (*own)(uint64_t h); /* one more reference, of no scope, for `out` of gs_go_function */
+  gs_result (*node)(uint64_t id, const uint64_t* inputs, size_t n, const uint64_t* outputs, size_t nout,
+                    const uint8_t* differentiable, const uint64_t* saved,
+                    size_t nsaved); /* GS_TENSORS: the outputs with a history; n = 0: nothing requires grad */
+  gs_result (*hook)(uint64_t h, uint64_t id); /* w[0] = its position */
   gs_result (*unhook)(uint64_t h, uint64_t position);
 
   /* Precision, switches, measurement. */
   gs_result (*autocast_enter)(int device_type, int on, int dtype); /* w[0] = what leave wants */
   gs_result (*autocast_leave)(int device_type, uint64_t before);
-  gs_result (*autocast_state)(int device_type);                    /* w[0] on, w[1] dtype */
+  gs_result (*autocast_state)(int device_type); /* w[0] on, w[1] dtype */
   gs_result (*set_flag)(int which, int value);
   gs_result (*get_flag)(int which);
   gs_result (*profile_begin)(void);
-  gs_result (*profile_end)(uint64_t handle);                       /* block: lines "operator\tcalls\tnanoseconds\tnanoseconds of its own" */
+  gs_result (*profile_end)(uint64_t handle); /* block: lines "operator\tcalls\tnanoseconds\tnanoseconds of its own" */
 
-  /* Recorded steps: begin and end take down what operators are called on this thread, plan (after the step's handles are released) makes
-   * it ready, replay runs it. A recording may be replayed from any thread, by one at a time. */
-  gs_result (*record_begin)(uint64_t id, const uint64_t *inputs, size_t n); /* GS_TENSORS: what the step reads instead of inputs */
-  gs_result (*record_end)(const uint64_t *outputs, size_t n);               /* w[0] = recording */
+  /* Recorded steps: begin and end take down what operators are called on this thread, plan (after the step's handles
+   * are released) makes it ready, replay runs it. A recording may be replayed from any thread, by one at a time. */
+  gs_result (*record_begin)(uint64_t id, const uint64_t* inputs,
+                            size_t n); /* GS_TENSORS: what the step reads instead of inputs */
+  gs_result (*record_end)(const uint64_t* outputs, size_t n); /* w[0] = recording */
   void (*record_cancel)(void);
-  void (*record_fail)(const char *why);                                     /* record_end will fail with these words */
-  uint64_t (*record_current)(int64_t *position);                            /* id of the recording under way on this thread, 0 = none; calls so far */
+  void (*record_fail)(const char* why); /* record_end will fail with these words */
+  uint64_t (*record_current)(
+      int64_t* position); /* id of the recording under way on this thread, 0 = none; calls so far */
   gs_result (*record_plan)(uint64_t recording);
-  gs_result (*record_outputs)(uint64_t recording);                          /* GS_TENSORS, which every replay overwrites */
+  gs_result (*record_outputs)(uint64_t recording); /* GS_TENSORS, which every replay overwrites */
   gs_result (*record_set)(uint64_t recording, uint64_t call, uint32_t argument, double value);
-  gs_result (*replay)(uint64_t recording, const uint64_t *inputs, size_t n, uint32_t flags); /* w[0]: 0 ran, 1 inputs of another form, 2 what the step refers to has changed */
-  gs_result (*record_text)(uint64_t recording);                             /* block: bytes of planned memory, then the calls, one a line */
+  gs_result (*replay)(
+      uint64_t recording, const uint64_t* inputs, size_t n,
+      uint32_t flags); /* w[0]: 0 ran, 1 inputs of another form, 2 what the step refers to has changed */
+  gs_result (*record_text)(uint64_t recording); /* block: bytes of planned memory, then the calls, one a line */
   void (*record_free)(uint64_t recording);
-  gs_result (*accumulated)(uint64_t h, uint64_t id);  /* calls the function after .grad has changed; id 0 takes it off */
+  gs_result (*accumulated)(uint64_t h, uint64_t id); /* calls the function after .grad has changed; id 0 takes it off */
 } gs_api;
 
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
-const gs_api *gospml_torch_api(uint32_t abi);
+const gs_api* gospml_torch_api(uint32_t abi);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,5 @@
-// The passes of the batch-wide losses and the rows of LAC's contrast beside plain loops in float64 over the same formulas.
+// The passes of the batch-wide losses and the rows of LAC's contrast beside plain loops in float64 over the same
+// formulas.
 #include "../../../loss_math.h"
 #include "../../../batch_math.h"
 #include "../../../batchwise.h"
@@ -18,7 +19,7 @@ const Kind kKinds[] = {
 #define X(name, F, inputs, outputs, sums) {#name, spml::BATCHWISE_##name, inputs, outputs, sums, F<double>::logits},
     GOSPML_BATCHWISE(X)
 #undef X
-    {"large_modify", kLargeModify, 3, 1, 1, 1},
+        {"large_modify", kLargeModify, 3, 1, 1, 1},
 };
 
 // Parameters in the order of the functors' constructors, those that come late among them.
@@ -58,7 +59,10 @@ void apply(int id, const std::vector<double>& p, const double* in, double* out, 
 }
 
 template <class Z>
-constexpr Element kElement = std::is_same_v<Z, float> ? kFloat32 : std::is_same_v<Z, double> ? kFloat64 : std::is_same_v<Z, __half> ? kFloat16 : kBFloat16;
+constexpr Element kElement = std::is_same_v<Z, float>    ? kFloat32
+                             : std::is_same_v<Z, double> ? kFloat64
+                             : std::is_same_v<Z, __half> ? kFloat16
+                                                         : kBFloat16;
 
 struct Case {
   Kind kind;
@@ -73,7 +77,8 @@ void run_case(const Case& c) {
   const Kind& k = c.kind;
   constexpr bool wide = sizeof(Z) == 8;
   char what[200];
-  snprintf(what, sizeof what, "%s type %d %ldx%ld bytes %d masked %d exact %d gradient %d place %d", k.name, kElement<Z>, c.rows, c.classes, c.bytes, c.masked, c.exact, c.gradient, c.where);
+  snprintf(what, sizeof what, "%s type %d %ldx%ld bytes %d masked %d exact %d gradient %d place %d", k.name,
+           kElement<Z>, c.rows, c.classes, c.bytes, c.masked, c.exact, c.gradient, c.where);
   const int64_t n = c.rows * c.classes;
   std::mt19937 r(static_cast<unsigned>(31 * k.id + n));
   std::normal_distribution<double> normal(0, 4);
@@ -93,11 +98,15 @@ void run_case(const Case& c) {
   for (int i = 0; i < lates; i++) late[i] = 2 * params[static_cast<size_t>(1 + i)];
   const auto out = check::in_every_order(what, [&] {
     const bool first = c.gradient && k.outputs > 0, second = c.gradient && k.outputs > 1;
-    auto made = std::make_tuple(check::Memory<G>(first ? n : 0, c.where), check::Memory<G>(second ? n : 0, c.where), check::Memory<double>(3 * blocks(n), check::kAtEnd));
+    auto made = std::make_tuple(check::Memory<G>(first ? n : 0, c.where), check::Memory<G>(second ? n : 0, c.where),
+                                check::Memory<double>(3 * blocks(n), check::kAtEnd));
     BatchLaunch l{};
     l.wide = wide;
     for (int i = 0; i < k.inputs; i++)
-      l.in[i] = i < k.logits ? Tensors{z[static_cast<size_t>(i)].get(), kElement<Z>} : Tensors{y[static_cast<size_t>(i - k.logits)].get(), c.bytes ? kInt8 : wide ? kFloat64 : kFloat32};
+      l.in[i] = i < k.logits ? Tensors{z[static_cast<size_t>(i)].get(), kElement<Z>}
+                             : Tensors{y[static_cast<size_t>(i - k.logits)].get(), c.bytes ? kInt8
+                                                                                   : wide  ? kFloat64
+                                                                                           : kFloat32};
     if (first) l.out[0] = {std::get<0>(made).get(), kElement<G>};
     if (second) l.out[1] = {std::get<1>(made).get(), kElement<G>};
     l.counts = c.masked ? counts.get() : nullptr;
@@ -112,19 +121,23 @@ void run_case(const Case& c) {
   double sums[3] = {0, 0, 0}, size[3] = {0, 0, 0};
   for (int64_t i = 0; i < n; i++) {
     double in[3], want[2] = {0, 0}, sum[3] = {0, 0, 0};
-    for (int j = 0; j < k.inputs; j++) in[j] = j < k.logits ? check::plain(z[static_cast<size_t>(j)][i]) : check::plain(y[static_cast<size_t>(j - k.logits)][i]);
+    for (int j = 0; j < k.inputs; j++)
+      in[j] = j < k.logits ? check::plain(z[static_cast<size_t>(j)][i])
+                           : check::plain(y[static_cast<size_t>(j - k.logits)][i]);
     if (counts[i / c.classes]) apply(k.id, params, in, want, sum);
     for (int j = 0; j < 3; j++) sums[j] += sum[j], size[j] += fabs(sum[j]);
     for (int j = 0; c.gradient && j < k.outputs; j++) {
       const double got = check::plain(j ? std::get<1>(out)[i] : std::get<0>(out)[i]);
-      if (!check::near(got, want[j], part, 1) && !check::near(got, want[j], narrow, fabs(want[j]))) check::fail("%s: output %d at %ld is %g, want %g", what, j, i, got, want[j]);
+      if (!check::near(got, want[j], part, 1) && !check::near(got, want[j], narrow, fabs(want[j])))
+        check::fail("%s: output %d at %ld is %g, want %g", what, j, i, got, want[j]);
       check::done++;
     }
   }
   for (int j = 0; j < k.sums; j++) {
     double got = 0;
     for (int64_t b = 0; b < blocks(n); b++) got += std::get<2>(out)[3 * b + j];
-    if (!check::near(got, sums[j], part, size[j] + 1)) check::fail("%s: sum %d is %.9g, want %.9g", what, j, got, sums[j]);
+    if (!check::near(got, sums[j], part, size[j] + 1))
+      check::fail("%s: sum %d is %.9g, want %.9g", what, j, got, sums[j]);
   }
 }
 
@@ -156,7 +169,9 @@ void contrast(int64_t n, int classes, bool holes) {
   const auto out = check::in_every_order(what, [&] {
     auto made = std::make_tuple(check::Memory<T>(n * n, check::kAtEnd), check::Memory<double>(n, check::kAtEnd));
     std::copy(s.get(), s.get() + n * n, std::get<0>(made).get());
-    if (run_contrast(sizeof(T) == 8, std::get<0>(made).get(), id.get(), n, std::get<1>(made).get(), nullptr) != cudaSuccess) check::fail("%s: not started", what);
+    if (run_contrast(sizeof(T) == 8, std::get<0>(made).get(), id.get(), n, std::get<1>(made).get(), nullptr) !=
+        cudaSuccess)
+      check::fail("%s: not started", what);
     return made;
   });
   const double part = sizeof(T) == 8 ? 1e-11 : 1e-5;
@@ -176,10 +191,15 @@ void contrast(int64_t n, int classes, bool holes) {
       if (id[j] == id[i]) positives += s[i * n + j], count++;
     }
     const double loss = -(positives / count - top - log(total)) / static_cast<double>(all);
-    if (!check::near(std::get<1>(out)[i], loss, part, 1 + fabs(loss))) check::fail("%s: loss of %ld is %g, want %g", what, i, std::get<1>(out)[i], loss);
+    if (!check::near(std::get<1>(out)[i], loss, part, 1 + fabs(loss)))
+      check::fail("%s: loss of %ld is %g, want %g", what, i, std::get<1>(out)[i], loss);
     for (int64_t j = 0; j < n; j++) {
-      const double want = j == i || id[j] < 0 ? 0 : (exp(s[i * n + j] - top) / total - (id[j] == id[i] ? 1 / count : 0)) / static_cast<double>(all);
-      if (!check::near(std::get<0>(out)[i * n + j], want, part, 1)) check::fail("%s: derivative %ld, %ld is %g, want %g", what, i, j, static_cast<double>(std::get<0>(out)[i * n + j]), want);
+      const double want = j == i || id[j] < 0 ? 0
+                                              : (exp(s[i * n + j] - top) / total - (id[j] == id[i] ? 1 / count : 0)) /
+                                                    static_cast<double>(all);
+      if (!check::near(std::get<0>(out)[i * n + j], want, part, 1))
+        check::fail("%s: derivative %ld, %ld is %g, want %g", what, i, j,
+                    static_cast<double>(std::get<0>(out)[i * n + j]), want);
       check::done++;
     }
   }

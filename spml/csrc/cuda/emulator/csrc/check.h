@@ -38,7 +38,8 @@ enum Where {
   kAtEnd    // up to the end of a page
 };
 
-// Device memory: pages before and behind end the program when they are touched; bytes that belong to nobody must stay what they are.
+// Device memory: pages before and behind end the program when they are touched; bytes that belong to nobody must stay
+// what they are.
 template <class T>
 class Memory {
  public:
@@ -49,9 +50,11 @@ class Memory {
     if (all_ == MAP_FAILED || mprotect(all_ + page, size_, PROT_READ | PROT_WRITE)) abort();
     begin_ = all_ + page;
     memset(begin_, kNobodys, size_);
-    p_ = reinterpret_cast<T*>(where == kAtEnd ? begin_ + size_ - static_cast<size_t>(n) * sizeof(T) : begin_ + (where == kShifted ? sizeof(T) : 0));
+    p_ = reinterpret_cast<T*>(where == kAtEnd ? begin_ + size_ - static_cast<size_t>(n) * sizeof(T)
+                                              : begin_ + (where == kShifted ? sizeof(T) : 0));
   }
-  Memory(Memory&& o) noexcept : all_(std::exchange(o.all_, nullptr)), begin_(o.begin_), size_(o.size_), p_(o.p_), n_(o.n_) {}
+  Memory(Memory&& o) noexcept
+      : all_(std::exchange(o.all_, nullptr)), begin_(o.begin_), size_(o.size_), p_(o.p_), n_(o.n_) {}
   ~Memory() {
     if (all_) munmap(all_, size_ + 2 * static_cast<size_t>(getpagesize()));
   }
@@ -78,11 +81,17 @@ class Memory {
 };
 
 template <class T>
-T number(double x) { return static_cast<T>(x); }
+T number(double x) {
+  return static_cast<T>(x);
+}
 template <>
-inline __half number<__half>(double x) { return __float2half(static_cast<float>(x)); }
+inline __half number<__half>(double x) {
+  return __float2half(static_cast<float>(x));
+}
 template <>
-inline __nv_bfloat16 number<__nv_bfloat16>(double x) { return __float2bfloat16_rn(static_cast<float>(x)); }
+inline __nv_bfloat16 number<__nv_bfloat16>(double x) {
+  return __float2bfloat16_rn(static_cast<float>(x));
+}
 inline double plain(float x) { return x; }
 inline double plain(double x) { return x; }
 inline double plain(int8_t x) { return x; }
@@ -95,14 +104,16 @@ inline bool near(double got, double want, double part, double size) {
   return fabs(got - want) <= part * size;
 }
 
-// Runs f in every order of threads and blocks; f returns what it made, which has to have the same bits each time. Returns the first.
+// Runs f in every order of threads and blocks; f returns what it made, which has to have the same bits each time.
+// Returns the first.
 template <class F>
 auto in_every_order(const char* what, const F& f) {
   auto& m = emulator::Machine::get();
   m.schedule = emulator::kAscending;
   auto first = f();
   const auto intact = [&](const auto& r) {
-    if (!std::apply([](const auto&... x) { return (x.intact() && ...); }, r)) fail("%s: written beside its result", what);
+    if (!std::apply([](const auto&... x) { return (x.intact() && ...); }, r))
+      fail("%s: written beside its result", what);
   };
   intact(first);
   for (int s = 1; s < emulator::kSchedules + 1; s++) { // two random ones
@@ -110,7 +121,9 @@ auto in_every_order(const char* what, const F& f) {
     m.seed = static_cast<uint64_t>(s) * 7919;
     const auto again = f();
     intact(again);
-    const bool same = [&]<size_t... I>(std::index_sequence<I...>) { return (std::get<I>(first).same(std::get<I>(again)) && ...); }(std::make_index_sequence<std::tuple_size_v<decltype(first)>>());
+    const bool same = [&]<size_t... I>(std::index_sequence<I...>) {
+      return (std::get<I>(first).same(std::get<I>(again)) && ...);
+    }(std::make_index_sequence<std::tuple_size_v<decltype(first)>>());
     if (!same) fail("%s: schedule %d gives other bits than the ascending one", what, s);
     done++;
   }
@@ -118,7 +131,8 @@ auto in_every_order(const char* what, const F& f) {
 }
 
 inline void fault(int signal) {
-  const char* text = signal == SIGILL ? "emulator: a misaligned address or an index beyond an array\n" : "emulator: memory that belongs to nobody was touched\n";
+  const char* text = signal == SIGILL ? "emulator: a misaligned address or an index beyond an array\n"
+                                      : "emulator: memory that belongs to nobody was touched\n";
   if (write(2, text, strlen(text)) < 0) _exit(5);
   _exit(4);
 }
@@ -129,7 +143,7 @@ inline int main(int argc, char** argv, const std::function<void()>& all) {
   s.ss_sp = stack;
   s.ss_size = sizeof stack;
   sigaltstack(&s, nullptr);
-  struct sigaction a {};
+  struct sigaction a{};
   a.sa_handler = fault;
   a.sa_flags = SA_ONSTACK;
   for (int n : {SIGSEGV, SIGBUS, SIGILL, SIGTRAP}) sigaction(n, &a, nullptr);

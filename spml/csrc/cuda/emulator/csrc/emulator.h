@@ -1,7 +1,8 @@
-// CUDA on a CPU, for tests: the threads of a block are fibers of one OS thread, blocks run one after another. What it finds: results that depend on the
-// order of threads or blocks (kernels run in several), barriers and shuffles that not all threads reach or that they reach at different places, reads of shared
-// memory that nobody wrote (with EMULATOR_POISON), and with the compiler's -fsanitize=alignment,bounds misaligned vectors and indices beyond shared arrays.
-// What it does not: the card's memory model, its libm's last bits, speed.
+// CUDA on a CPU, for tests: the threads of a block are fibers of one OS thread, blocks run one after another. What it
+// finds: results that depend on the order of threads or blocks (kernels run in several), barriers and shuffles that not
+// all threads reach or that they reach at different places, reads of shared memory that nobody wrote (with
+// EMULATOR_POISON), and with the compiler's -fsanitize=alignment,bounds misaligned vectors and indices beyond shared
+// arrays. What it does not: the card's memory model, its libm's last bits, speed.
 #pragma once
 
 #include <math.h>
@@ -84,7 +85,8 @@ class Machine {
   template <class Body>
   void run(unsigned grid, unsigned count, const Body& body) {
     const std::lock_guard<std::mutex> lock(one_);
-    if (grid == 0 || grid > 0x7fffffffu || count == 0 || count > kMaxThreads) broken("a launch with a grid or block that no card takes");
+    if (grid == 0 || grid > 0x7fffffffu || count == 0 || count > kMaxThreads)
+      broken("a launch with a grid or block that no card takes");
     launches++;
     body_ = &body;
     call_ = [](const void* b) { (*static_cast<const Body*>(b))(); };
@@ -161,7 +163,8 @@ class Machine {
       if (!bits) return -1;
       return static_cast<int>(word * 64 + (down ? 63 - __builtin_clzll(bits) : __builtin_ctzll(bits)));
     };
-    const uint64_t up_to = from % 64 == 63 ? ~uint64_t(0) : (uint64_t(1) << (from % 64 + 1)) - 1, from_on = ~uint64_t(0) << from % 64;
+    const uint64_t up_to = from % 64 == 63 ? ~uint64_t(0) : (uint64_t(1) << (from % 64 + 1)) - 1,
+                   from_on = ~uint64_t(0) << from % 64;
     if (int i = some(from / 64, down ? up_to : from_on); i >= 0) return i;
     for (unsigned k = 1; k <= words; k++)
       if (int i = some((from / 64 + (down ? words - k % words : k)) % words, ~uint64_t(0)); i >= 0) return i;
@@ -188,7 +191,9 @@ class Machine {
     unsigned at_warp[kMaxThreads / 32] = {};
     while (done < n) {
       const int i = choose(n);
-      if (i < 0) broken("a barrier that not all threads of the block, or a shuffle that not all lanes of the warp, reach", stuck(n, kAtBlock), stuck(n, kAtWarp));
+      if (i < 0)
+        broken("a barrier that not all threads of the block, or a shuffle that not all lanes of the warp, reach",
+               stuck(n, kAtBlock), stuck(n, kAtWarp));
       resume(static_cast<unsigned>(i));
       const Fiber& f = *fibers_[i];
       if (f.state == kDone) {
@@ -226,7 +231,9 @@ class Machine {
       dl_iterate_phdr(
           [](dl_phdr_info* info, size_t, void* out) {
             for (int i = 0; i < info->dlpi_phnum; i++)
-              if (info->dlpi_phdr[i].p_type == PT_TLS) *static_cast<std::pair<char*, size_t>*>(out) = {static_cast<char*>(info->dlpi_tls_data), info->dlpi_phdr[i].p_memsz};
+              if (info->dlpi_phdr[i].p_type == PT_TLS)
+                *static_cast<std::pair<char*, size_t>*>(out) = {static_cast<char*>(info->dlpi_tls_data),
+                                                                info->dlpi_phdr[i].p_memsz};
             return 1; // the program itself comes first
           },
           &r);
@@ -270,27 +277,33 @@ inline void whole(unsigned mask) {
 #define gridDim (emulator::Machine::get().blocks)
 #define blockDim (emulator::Machine::get().threads)
 
-inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { emulator::Machine::get().wait(emulator::kAtBlock, {file, line}); }
+inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  emulator::Machine::get().wait(emulator::kAtBlock, {file, line});
+}
 
 template <class T>
 T __shfl_down_sync(unsigned mask, T x, unsigned d, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   emulator::whole(mask);
-  return emulator::exchange(x, {file, line}, [&](emulator::Machine& m) { return emulator::lane_value(m, m.lane() + d, x); });
+  return emulator::exchange(x, {file, line},
+                            [&](emulator::Machine& m) { return emulator::lane_value(m, m.lane() + d, x); });
 }
 
 template <class T>
 T __shfl_xor_sync(unsigned mask, T x, unsigned d, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   emulator::whole(mask);
-  return emulator::exchange(x, {file, line}, [&](emulator::Machine& m) { return emulator::lane_value(m, m.lane() ^ d, x); });
+  return emulator::exchange(x, {file, line},
+                            [&](emulator::Machine& m) { return emulator::lane_value(m, m.lane() ^ d, x); });
 }
 
 template <class T>
 T __shfl_sync(unsigned mask, T x, unsigned from, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   emulator::whole(mask);
-  return emulator::exchange(x, {file, line}, [&](emulator::Machine& m) { return emulator::lane_value(m, from % 32, x); });
+  return emulator::exchange(x, {file, line},
+                            [&](emulator::Machine& m) { return emulator::lane_value(m, from % 32, x); });
 }
 
-inline unsigned __ballot_sync(unsigned mask, bool vote, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+inline unsigned __ballot_sync(unsigned mask, bool vote, const char* file = __builtin_FILE(),
+                              int line = __builtin_LINE()) {
   emulator::whole(mask);
   return emulator::exchange(vote, {file, line}, [](emulator::Machine& m) {
     unsigned all = 0;

@@ -9,7 +9,8 @@ namespace {
 template <class T>
 void normal(Element element, int64_t images, int64_t height, int64_t width, bool last, bool flips, check::Where where) {
   char what[120];
-  snprintf(what, sizeof what, "normalize type %d %ldx%ldx%ld last %d flips %d place %d", element, images, height, width, last, flips, where);
+  snprintf(what, sizeof what, "normalize type %d %ldx%ldx%ld last %d flips %d place %d", element, images, height, width,
+           last, flips, where);
   std::mt19937 r(static_cast<unsigned>(images * height * width));
   const int64_t plane = height * width, n = images * plane * 3;
   check::Memory<uint8_t> pixels(n, where);
@@ -32,9 +33,12 @@ void normal(Element element, int64_t images, int64_t height, int64_t width, bool
       for (int64_t x = 0; x < width; x++)
         for (int64_t c = 0; c < 3; c++) {
           const int64_t from = flips && flip[b] ? width - 1 - x : x;
-          const T want = check::number<T>(spml::normal(pixels[((b * height + y) * width + from) * 3 + c], mean[c], std[c]));
-          const T got = std::get<0>(out)[last ? ((b * height + y) * width + x) * 3 + c : (b * 3 + c) * plane + y * width + x];
-          if (memcmp(&want, &got, sizeof want)) check::fail("%s: %ld %ld %ld %ld is %g, want %g", what, b, y, x, c, check::plain(got), check::plain(want));
+          const T want =
+              check::number<T>(spml::normal(pixels[((b * height + y) * width + from) * 3 + c], mean[c], std[c]));
+          const T got =
+              std::get<0>(out)[last ? ((b * height + y) * width + x) * 3 + c : (b * 3 + c) * plane + y * width + x];
+          if (memcmp(&want, &got, sizeof want))
+            check::fail("%s: %ld %ld %ld %ld is %g, want %g", what, b, y, x, c, check::plain(got), check::plain(want));
           check::done++;
         }
 }
@@ -46,7 +50,8 @@ void resize(int64_t images, int64_t height, int64_t width, int64_t out_size, boo
   const int64_t in_size = rows ? height : width, w = rows ? width : out_size, h = rows ? out_size : height, stride = 5;
   check::Memory<uint8_t> pixels(images * height * width * 3, check::kAtEnd);
   for (int64_t i = 0; i < pixels.size(); i++) pixels[i] = static_cast<uint8_t>(r());
-  check::Memory<int32_t> first(out_size, check::kAtEnd), taps(out_size, check::kAtEnd), weights(out_size * stride, check::kAtEnd);
+  check::Memory<int32_t> first(out_size, check::kAtEnd), taps(out_size, check::kAtEnd),
+      weights(out_size * stride, check::kAtEnd);
   for (int64_t i = 0; i < out_size; i++) {
     first[i] = static_cast<int32_t>(r() % static_cast<unsigned>(in_size));
     taps[i] = static_cast<int32_t>(std::min<int64_t>(in_size - first[i], 1 + static_cast<int64_t>(r() % stride)));
@@ -67,9 +72,14 @@ void resize(int64_t images, int64_t height, int64_t width, int64_t out_size, boo
         for (int64_t c = 0; c < 3; c++) {
           const int64_t o = rows ? y : x;
           int64_t sum = int64_t(1) << 21;
-          for (int64_t k = 0; k < taps[o]; k++) sum += static_cast<int64_t>(pixels[((b * height + (rows ? first[o] + k : y)) * width + (rows ? x : first[o] + k)) * 3 + c]) * weights[o * stride + k];
+          for (int64_t k = 0; k < taps[o]; k++)
+            sum += static_cast<int64_t>(
+                       pixels[((b * height + (rows ? first[o] + k : y)) * width + (rows ? x : first[o] + k)) * 3 + c]) *
+                   weights[o * stride + k];
           const int64_t v = static_cast<int32_t>(sum) >> 22, want = v < 0 ? 0 : v > 255 ? 255 : v;
-          if (std::get<0>(out)[((b * h + y) * w + x) * 3 + c] != want) check::fail("%s: %ld %ld %ld %ld is %d, want %ld", what, b, y, x, c, std::get<0>(out)[((b * h + y) * w + x) * 3 + c], want);
+          if (std::get<0>(out)[((b * h + y) * w + x) * 3 + c] != want)
+            check::fail("%s: %ld %ld %ld %ld is %d, want %ld", what, b, y, x, c,
+                        std::get<0>(out)[((b * h + y) * w + x) * 3 + c], want);
           check::done++;
         }
 }

@@ -90,7 +90,8 @@ void run_case(Element element, const Case& c) {
   constexpr bool wide = sizeof(Z) == 8;
   using L = std::conditional_t<wide, double, float>;
   char what[200];
-  snprintf(what, sizeof what, "%s type %d %ldx%ld bytes %d masked %d other %d reduction %d place %d", kNames[c.id], element, c.rows, c.classes, c.bytes, c.masked, c.other, c.reduction, c.where);
+  snprintf(what, sizeof what, "%s type %d %ldx%ld bytes %d masked %d other %d reduction %d place %d", kNames[c.id],
+           element, c.rows, c.classes, c.bytes, c.masked, c.other, c.reduction, c.where);
   const int64_t n = c.rows * c.classes;
   std::mt19937 r(static_cast<unsigned>(17 + c.id + n));
   std::normal_distribution<double> normal(0, 4);
@@ -108,7 +109,8 @@ void run_case(Element element, const Case& c) {
   for (int64_t i = 0; i < c.rows; i++) count[0] += counts[i] = c.masked ? r() % 3 != 0 : 1;
   const Numbers params = parameters(c.id, c.other);
   const auto start = [&](check::Where where, const Z* zs) {
-    auto out = std::make_tuple(check::Memory<G>(c.gradient ? n : 0, where), check::Memory<L>(1), check::Memory<double>(blocks(n), check::kAtEnd));
+    auto out = std::make_tuple(check::Memory<G>(c.gradient ? n : 0, where), check::Memory<L>(1),
+                               check::Memory<double>(blocks(n), check::kAtEnd));
     Launch l{};
     l.element = element, l.byte_labels = c.bytes, l.z = zs, l.y = y.get(), l.w = two_labels(c.id) ? w.get() : nullptr;
     l.g = c.gradient ? std::get<0>(out).get() : nullptr;
@@ -121,7 +123,11 @@ void run_case(Element element, const Case& c) {
   };
   const auto out = check::in_every_order(what, [&] { return start(c.where, z.get()); });
 
-  const double rows = static_cast<double>(count[0]), scale = c.reduction == 2 ? 1 : rows * static_cast<double>(c.classes) == 0 ? 0 : c.reduction == 1 ? 1 / (rows * static_cast<double>(c.classes)) : 1 / rows;
+  const double rows = static_cast<double>(count[0]), scale = c.reduction == 2                             ? 1
+                                                             : rows * static_cast<double>(c.classes) == 0 ? 0
+                                                             : c.reduction == 1
+                                                                 ? 1 / (rows * static_cast<double>(c.classes))
+                                                                 : 1 / rows;
   const double part = wide ? 1e-11 : 3e-5, narrow = std::is_same_v<G, __nv_bfloat16> ? 8e-3 : part;
   double sum = 0, size = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -131,17 +137,20 @@ void run_case(Element element, const Case& c) {
     size += fabs(t.value);
     if (!c.gradient) continue;
     const double got = check::plain(std::get<0>(out)[i]), want = t.grad * scale;
-    if (!check::near(got, want, part, scale) && !check::near(got, want, narrow, fabs(want))) check::fail("%s: gradient %ld is %g, want %g", what, i, got, want);
+    if (!check::near(got, want, part, scale) && !check::near(got, want, narrow, fabs(want)))
+      check::fail("%s: gradient %ld is %g, want %g", what, i, got, want);
     check::done++;
   }
   const double loss = check::plain(std::get<1>(out)[0]);
-  if (!check::near(loss, sum * scale, part, size * scale + part)) check::fail("%s: loss %.9g, want %.9g", what, loss, sum * scale);
+  if (!check::near(loss, sum * scale, part, size * scale + part))
+    check::fail("%s: loss %.9g, want %.9g", what, loss, sum * scale);
 
   if (c.where != check::kAligned) return; // the bits must not depend on where the numbers lie
   check::Memory<Z> elsewhere(n, check::kShifted);
   std::copy(z.get(), z.get() + n, elsewhere.get());
   const auto moved = start(check::kShifted, elsewhere.get());
-  if (!std::get<0>(moved).same(std::get<0>(out)) || !std::get<1>(moved).same(std::get<1>(out))) check::fail("%s: other bits at another address: loss %.9g, %.9g", what, loss, check::plain(std::get<1>(moved)[0]));
+  if (!std::get<0>(moved).same(std::get<0>(out)) || !std::get<1>(moved).same(std::get<1>(out)))
+    check::fail("%s: other bits at another address: loss %.9g, %.9g", what, loss, check::plain(std::get<1>(moved)[0]));
 }
 
 template <class Z>
@@ -175,7 +184,8 @@ void all() {
             const auto where = static_cast<check::Where>(turn / 2 % 3);
             turn++;
             run_case(e, {id, rows, classes, bytes, masked, false, true, reduction, where});
-            if (rows > 5 && !check::quick) run_case(e, {id, rows, classes, bytes, masked, true, true, reduction, check::kAligned});
+            if (rows > 5 && !check::quick)
+              run_case(e, {id, rows, classes, bytes, masked, true, true, reduction, check::kAligned});
             if (rows == 5) run_case(e, {id, rows, classes, bytes, masked, true, false, reduction, check::kAtEnd});
           }
 }
