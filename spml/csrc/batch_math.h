@@ -47,7 +47,7 @@ struct Epr : Logs<V> {
     const auto pos = y == V(1), neg = y == V(-1);
     const V none = c.pos * V(0);
     sum[0] = sum[0] + select(pos, c.pos, select(neg, c.neg, none));
-    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, none)) + select(neg, none, slope * (c.r * c.er));
+    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, none)) + select(neg, V(0), slope) * (c.r * c.er);
   }
 };
 template <class V>
@@ -157,7 +157,7 @@ struct Gpr : Logs<V> {
     const V grad = select(up, v4 * (rho * c.dpos + rest * c.dneg),
                           select(down, v * c.dneg, v * (other * n3 * c.p - k * p2 * c.n)));
     sum[0] = sum[0] + select(pos, c.pos, select(neg, c.neg, value));
-    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, grad)) + select(neg, c.l * V(0), slope * (c.r * c.er));
+    out[0] = scale * select(pos, c.dpos, select(neg, c.dneg, grad)) + select(neg, V(0), slope) * (c.r * c.er);
   }
 };
 template <class V>
@@ -179,19 +179,19 @@ struct Role : Logs<V> {
   }
   GOSPML_FN void terms(const CrossEntropy<V>& c, const CrossEntropy<V>& d, V y, V* out, V* sum) const {
     const auto pos = y == V(1), neg = y == V(-1);
-    const V none = c.l * V(0) + d.l * V(0);
-    const V rz = select(neg, none, slope_z * (c.r * c.er)), ru = select(neg, none, slope_u * (d.r * d.er));
+    const V rz = select(neg, V(0), slope_z) * (c.r * c.er), ru = select(neg, V(0), slope_u) * (d.r * d.er);
     if (this->exact) {
       // The label counts for both sides: towards 1, towards 0 or not at all.
       const auto known = either(pos, neg);
       const Side<V> s(c, pos, true), t(d, pos, true);
-      const V sz = select(known, s.slope, none), su = select(known, t.slope, none);
+      const V none = c.l * V(0) + d.l * V(0), sz = select(known, s.slope, none), su = select(known, t.slope, none);
       sum[0] = sum[0] + select(known, s.value + t.value, none) + (c.cross(d.p, d.n) + d.cross(c.p, c.n));
       const V apart = c.p - d.p;
       out[0] = scale * (s.by_logit(pos, sz) + apart) + rz;
       out[1] = scale * (t.by_logit(pos, su) - apart) + ru;
       return;
     }
+    const V none = c.pos * V(0) + d.pos * V(0);
     sum[0] = sum[0] + select(pos, c.pos + d.pos, select(neg, c.neg + d.neg, none)) + (d.p * c.pos + d.n * c.neg) +
              (c.p * d.pos + c.n * d.neg);
     out[0] = scale * (select(pos, c.dpos, select(neg, c.dneg, none)) + d.p * c.dpos + d.n * c.dneg) + rz;
