@@ -74,7 +74,7 @@ install: setup ## the command with its manual pages and completions into PREFIX=
 
 features: setup ## the test behind each row of docs/features.tsv and docs/ecosystem.tsv, counted
 	$(GO) run ./internal/features
-	$(GO) run ./internal/features -table docs/ecosystem.tsv -want 45
+	$(GO) run ./internal/features -table docs/ecosystem.tsv -want 46
 
 demo: setup build ## compare eight methods on drawn pictures: table, report.html, attention; DEMO_ARGS=--quick for a short one
 	bin/spml demo --run build/demo $(DEMO_ARGS)

@@ -2,7 +2,7 @@
 //
 //	go run ./internal/features                     all rows
 //	go run ./internal/features -rows 15-27,36
-//	go run ./internal/features -table docs/ecosystem.tsv -want 45
+//	go run ./internal/features -table docs/ecosystem.tsv -want 46
 //	go run ./internal/features -results tests.json what `go test -json ./...` printed, instead of running anything
 //
 // A row is shown when every test that it names ran, passed and asserts something. A test that is missing, was skipped, of which a
