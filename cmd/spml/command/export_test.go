@@ -134,12 +134,10 @@ func TestExportONNX(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(photos, filepath.Base(p)), b, 0o644))
 	}
 	set := tinySet(t, 3)
-	backbones := []string{"small_cnn"}
-	if testroot.Nightly() {
-		backbones = []string{"small_cnn", "mobilenet_v2", "resnet18", "resnet34", "resnet50", "resnet101", "squeezenet1_0",
-			"squeezenet1_1", "convnext_tiny", "convnext_small", "vit_small_patch16", "vit_base_patch16", "vit_base_patch32",
-			"vit_small_patch14_dinov2", "vit_base_patch14_dinov2", "vit_base_patch16_siglip"}
-	}
+	backbones := []string{"small_cnn", "mobilenet_v2", "resnet18", "resnet34", "resnet50", "resnet101", "squeezenet1_0",
+		"squeezenet1_1", "convnext_tiny", "convnext_small", "vit_small_patch16", "vit_base_patch16", "vit_base_patch32",
+		"vit_small_patch14_dinov2", "vit_base_patch14_dinov2", "vit_base_patch16_siglip"}
+	backbones = backbones[:testroot.Count(t, "GOSPML_ONNX_NETWORKS", 1, len(backbones))]
 	for _, backbone := range backbones {
 		for _, method := range [][]string{{"--method", "em"}, {"--method", "lac"}} {
 			name := filepath.Join(dir, backbone+"-"+method[1])
